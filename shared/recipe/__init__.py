@@ -1,0 +1,55 @@
+"""Recipes: what a training job is, as typed TOML. Imports neither torch nor vllm, so that any client can check one."""
+
+from shared.recipe.algorithm import (
+    AdvantageKind,
+    GagpoSettings,
+    Normalisation,
+    RatioKind,
+    Spread,
+    ValuePool,
+    Visits,
+)
+from shared.recipe.load import RecipeError, load_recipe, parse_recipe
+from shared.recipe.model import (
+    EnvironmentSettings,
+    EvaluationSettings,
+    ModelSettings,
+    OldLogprobs,
+    OptimizerSettings,
+    PromptSettings,
+    Recipe,
+    RewardSettings,
+    RolloutSettings,
+    SamplingDefaults,
+    TrackingSettings,
+    TrainingSettings,
+    WeightSettings,
+    WeightTransport,
+)
+
+__all__ = [
+    "AdvantageKind",
+    "EnvironmentSettings",
+    "EvaluationSettings",
+    "GagpoSettings",
+    "ModelSettings",
+    "Normalisation",
+    "OldLogprobs",
+    "OptimizerSettings",
+    "PromptSettings",
+    "RatioKind",
+    "Recipe",
+    "RecipeError",
+    "RewardSettings",
+    "RolloutSettings",
+    "SamplingDefaults",
+    "Spread",
+    "TrackingSettings",
+    "TrainingSettings",
+    "ValuePool",
+    "Visits",
+    "WeightSettings",
+    "WeightTransport",
+    "load_recipe",
+    "parse_recipe",
+]

@@ -1,0 +1,70 @@
+"""Reading a recipe from TOML, with errors that name the field, the value and what would be right."""
+
+import difflib
+import tomllib
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from shared.recipe.model import Recipe
+from shared.schemas.environment import InfoValue
+
+
+class RecipeError(Exception):
+    """A recipe that cannot be used. The message has one line a fault."""
+
+
+def load_recipe(path: Path) -> Recipe:
+    """Read and check a recipe file; ``model.path`` comes back absolute. Raises `RecipeError`."""
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise RecipeError(f"cannot read the recipe {path}: {error.strerror}. configs/ holds ready ones.") from error
+    return parse_recipe(text, str(path), path.resolve().parent)
+
+
+def parse_recipe(text: str, origin: str, folder: Path) -> Recipe:
+    """Check a recipe's text; ``origin`` names it in errors, ``folder`` anchors relative paths. Raises `RecipeError`."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{origin} is not valid TOML: {error}") from error
+    try:
+        recipe = Recipe.model_validate(document)
+    except ValidationError as error:
+        faults = "\n".join(f"  {_explain(fault)}" for fault in error.errors())
+        raise RecipeError(f"{origin} is not a valid recipe:\n{faults}") from error
+    model = recipe.model.model_copy(update={"path": (folder / recipe.model.path).resolve()})
+    return recipe.model_copy(update={"model": model})
+
+
+def _explain(fault: ErrorDetails) -> str:
+    where = ".".join(str(part) for part in fault["loc"]) or "recipe"
+    if fault["type"] == "extra_forbidden":
+        return f"{where}: unknown key{_nearest(fault['loc'])}"
+    if fault["type"] == "missing":
+        return f"{where}: required, and not given"
+    return f"{where} = {_shown(fault['input'])}: {fault['msg']}"
+
+
+def _shown(value: InfoValue) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "…"
+
+
+def _nearest(location: tuple[int | str, ...]) -> str:
+    known = list(_fields_at(location[:-1]))
+    close = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]!r}?)" if close else f" (known here: {', '.join(known)})"
+
+
+def _fields_at(location: tuple[int | str, ...]) -> list[str]:
+    """Names of the fields of the section that ``location`` leads to."""
+    section: type[BaseModel] = Recipe
+    for part in location:
+        if isinstance(part, str):
+            annotation = section.model_fields[part].annotation
+            arguments = getattr(annotation, "__args__", (annotation,))
+            section = next(kind for kind in arguments if isinstance(kind, type) and issubclass(kind, BaseModel))
+    return list(section.model_fields)

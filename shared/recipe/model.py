@@ -1,0 +1,260 @@
+"""The recipe of a training job (DESIGN §7, §8). Every field's meaning stands under it."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import Field, model_validator
+
+from shared.recipe.algorithm import GagpoSettings
+from shared.recipe.section import Section
+from shared.schemas.environment import InfoValue, StateKeyKind
+
+
+class OldLogprobs(StrEnum):
+    """Where log π_old comes from."""
+
+    TRAINER = "trainer"
+    ROLLOUT = "rollout"
+
+
+class WeightTransport(StrEnum):
+    """How new weights reach the policy servers."""
+
+    FILE = "file"
+    HTTP = "http"
+    NCCL = "nccl"
+
+
+class ModelSettings(Section):
+    """The policy to start from."""
+
+    path: Path
+    """Folder of a Hugging Face causal language model with its tokenizer. Relative to the recipe's folder."""
+
+    dtype: str = Field(default="float32", pattern="^(float32|bfloat16)$")
+    """Precision of training and generation. float32 on a CPU; bfloat16 is several times slower there."""
+
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass: less memory, about a third more time."""
+
+    lora_rank: int = Field(default=0, ge=0)
+    """Rank of LoRA adapters; 0 trains all weights."""
+
+
+class EnvironmentSettings(Section):
+    """One environment to train on."""
+
+    name: str
+    """Name as ``GET /v1/environments`` lists it."""
+
+    split: str = "train"
+    """Tasks to train on."""
+
+    eval_split: str = "valid_unseen"
+    """Held-out tasks for evaluation."""
+
+    weight: float = Field(default=1.0, gt=0.0)
+    """Share of the groups, relative to the other environments'."""
+
+    max_steps: int = Field(default=50, ge=1)
+    """Step limit of an episode."""
+
+    state_key: StateKeyKind = StateKeyKind.OBSERVATION
+    """When two states count as the same for the grouped value."""
+
+    options: dict[str, InfoValue] = Field(default_factory=dict)
+    """The environment's own options, as ``GET /v1/environments`` describes them."""
+
+
+class PromptSettings(Section):
+    """How a step's prompt is made."""
+
+    template: str = "compact"
+    """Name of a template that ships with the orchestrator (``compact``, ``think-action``), or a path to one."""
+
+    history_length: int = Field(default=2, ge=0)
+    """How many past observations and actions the prompt shows."""
+
+    admissible_actions: bool = True
+    """Show the list of admissible actions."""
+
+    max_tokens: int = Field(default=512, ge=16)
+    """Longest prompt; the oldest history is cut first, the task never."""
+
+
+class SamplingDefaults(Section):
+    """How actions are sampled in training."""
+
+    max_tokens: int = Field(default=16, ge=1)
+    """Longest action."""
+
+    temperature: float = Field(default=1.0, ge=0.0)
+    """1 samples from the model itself; evaluation has a temperature of its own."""
+
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    """Nucleus sampling; 1 keeps every token."""
+
+    top_k: int = Field(default=0, ge=0)
+    """Keep the k most likely tokens; 0 keeps every token."""
+
+
+class RolloutSettings(Section):
+    """How groups of episodes are made."""
+
+    groups_per_step: int = Field(default=16, ge=1)
+    """Task groups in one training step."""
+
+    group_size: int = Field(default=8, ge=2)
+    """Episodes of the same task in a group."""
+
+    concurrency: int = Field(default=64, ge=1)
+    """Episodes in flight at once, over all replicas."""
+
+    max_staleness: int = Field(default=0, ge=0)
+    """0 is synchronous; n ≥ 1 lets generation run up to n policy versions ahead of training."""
+
+    episode_retries: int = Field(default=2, ge=0)
+    """How often an episode that failed (not: lost) is tried again before its group is dropped."""
+
+    buffer_bytes: int = Field(default=256 * 1024 * 1024, ge=1024 * 1024)
+    """Most bytes of groups to hold in Redis; beyond it generation waits for the trainer."""
+
+
+class RewardSettings(Section):
+    """What a step is worth to the trainer."""
+
+    success: float = Field(default=10.0, gt=0.0)
+    """Multiplies the environment's own reward: 10 for winning where that is 1."""
+
+    invalid_action_penalty: float = Field(default=0.1, ge=0.0)
+    """Taken off a step whose action the environment did not understand."""
+
+
+class OptimizerSettings(Section):
+    """AdamW and its schedule."""
+
+    learning_rate: float = Field(default=1e-6, gt=0.0)
+    """Peak learning rate. 1e-6 for a pretrained LLM; a policy of a million weights takes 1e-4 to 3e-4."""
+
+    warmup_steps: int = Field(default=0, ge=0)
+    """Training steps over which the learning rate rises linearly."""
+
+    weight_decay: float = Field(default=0.0, ge=0.0)
+    """Decoupled weight decay."""
+
+    beta1: float = Field(default=0.9, ge=0.0, lt=1.0)
+    """AdamW's first moment decay."""
+
+    beta2: float = Field(default=0.999, ge=0.0, lt=1.0)
+    """AdamW's second moment decay."""
+
+    max_grad_norm: float = Field(default=1.0, gt=0.0)
+    """Gradients are scaled down to this norm."""
+
+
+class TrainingSettings(Section):
+    """The training loop."""
+
+    steps: int = Field(default=100, ge=1)
+    """Training steps; each consumes ``groups_per_step`` groups and makes one policy version."""
+
+    epochs: int = Field(default=1, ge=1)
+    """Passes over a training step's samples."""
+
+    minibatches: int = Field(default=4, ge=1)
+    """Optimizer steps per pass."""
+
+    micro_batch_tokens: int = Field(default=8192, ge=128)
+    """Most padded tokens in one forward pass; changes speed and memory, never the result."""
+
+    old_logprobs: OldLogprobs = OldLogprobs.TRAINER
+    """Recompute log π_old once before the first minibatch, or take the policy server's."""
+
+    checkpoint_every: int = Field(default=5, ge=1)
+    """Training steps between checkpoints. Groups leave Redis only once a checkpoint covers them."""
+
+    keep_checkpoints: int = Field(default=2, ge=1)
+    """Newest checkpoints to keep."""
+
+    budget_s: float | None = Field(default=None, gt=0.0)
+    """Stop after the training step in which this many seconds have passed since training began."""
+
+
+class EvaluationSettings(Section):
+    """Held-out evaluation."""
+
+    episodes: int = Field(default=128, ge=0)
+    """Episodes before and after training; 0 leaves evaluation out."""
+
+    every: int = Field(default=0, ge=0)
+    """Also evaluate after every so many training steps; 0 only before and after."""
+
+    temperature: float = Field(default=1.0, ge=0.0)
+    """Sampling temperature, the same before and after."""
+
+    seed: int = 1234
+    """Draws the tasks and seeds the sampling, the same before and after."""
+
+
+class WeightSettings(Section):
+    """How weights reach the policy servers."""
+
+    transport: WeightTransport = WeightTransport.FILE
+    """``file`` on one machine or a shared volume, ``http`` across machines, ``nccl`` between GPUs."""
+
+    push_timeout_s: float = Field(default=300.0, gt=0.0)
+    """A push that takes longer has failed and is tried again."""
+
+
+class TrackingSettings(Section):
+    """Where metrics go besides Redis."""
+
+    tensorboard: bool = True
+    """Write TensorBoard files into the run's folder."""
+
+    wandb: bool = False
+    """Also log to Weights & Biases (needs the ``wandb`` package and a login)."""
+
+    wandb_project: str = "gagpo"
+    """Project name there."""
+
+
+class Recipe(Section):
+    """A whole training job."""
+
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9._-]*$")
+    """Short name; run folders begin with it."""
+
+    seed: int = 0
+    """Decides the tasks' order, the sampling and the optimizer's shuffling."""
+
+    model: ModelSettings
+    environments: list[EnvironmentSettings] = Field(min_length=1)
+    prompt: PromptSettings = PromptSettings()
+    sampling: SamplingDefaults = SamplingDefaults()
+    rollout: RolloutSettings = RolloutSettings()
+    reward: RewardSettings = RewardSettings()
+    algorithm: GagpoSettings = GagpoSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
+    training: TrainingSettings = TrainingSettings()
+    evaluation: EvaluationSettings = EvaluationSettings()
+    weights: WeightSettings = WeightSettings()
+    tracking: TrackingSettings = TrackingSettings()
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> "Recipe":
+        names = [environment.name for environment in self.environments]
+        if len(set(names)) != len(names):
+            raise ValueError(f"environments: {names} names one twice; give each environment one table")
+        total = self.rollout.groups_per_step * self.rollout.group_size
+        if self.training.minibatches > total:
+            raise ValueError(
+                f"training.minibatches = {self.training.minibatches} is more than the {total} episodes of a step"
+            )
+        return self
+
+    @property
+    def min_std(self) -> float:
+        """The floor of the normalising divisor, 5% of the success reward unless set (DESIGN §8.1)."""
+        floor = self.algorithm.min_std
+        return 0.05 * self.reward.success if floor is None else floor
