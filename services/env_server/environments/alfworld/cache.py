@@ -1,0 +1,46 @@
+"""The user's cache folder: indexes that cost time to build and the default dataset, shared by all worker processes."""
+
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def cache_folder(name: str) -> Path:
+    """A folder for ``name`` under ``$GAGPO_CACHE``, or ``~/.cache/gagpo``; created where missing.
+
+    Where the home folder cannot be written to, as in a container with a read-only file system, it is a folder of this
+    user under the system's temporary folder.
+    """
+    if configured := os.environ.get("GAGPO_CACHE"):
+        folder = Path(configured).expanduser() / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+    try:
+        folder = Path.home() / ".cache" / "gagpo" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except (OSError, RuntimeError):  # no home folder, or one that is read-only
+        pass
+    folder = Path(tempfile.gettempdir()) / f"gagpo-{os.getuid()}" / name
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return folder
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock file beside ``path``; other processes wait. The lock ends with its process."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f"{path.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file that readers see whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(path)
