@@ -1,0 +1,268 @@
+"""The facts of one game: what never changes, as indexed tuples; what actions change, as the bits of one integer.
+
+A state is then a single Python integer: cheap to copy, compare, hash and test against a precondition.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from services.env_server.environments.alfworld.pddl import Conjunction, Domain, Literal, PddlError, Problem
+
+Fact: TypeAlias = tuple[int, ...]
+"""Arguments of a predicate, as indices of things in the order of their ids."""
+
+Binding: TypeAlias = dict[str, int]
+"""Values of variables."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where a predicate's facts lie: the bit of ``p(x0, x1)`` is ``base + rank0[x0] + rank1[x1]``, ranks pre-multiplied."""
+
+    base: int
+    size: int
+    ranks: tuple[Mapping[int, int], ...]
+    values: tuple[Sequence[int], ...]
+
+
+class FactTable:
+    """Things, types, constant facts, and the numbering of changing facts, of one game."""
+
+    def __init__(self, domain: Domain, problem: Problem) -> None:
+        """Raises `PddlError` when a fact names an object that the problem does not declare."""
+        mentioned = {argument for fact in problem.init for argument in fact[1:]}
+        if unknown := sorted(mentioned - problem.objects.keys()):
+            raise PddlError(f"the PDDL problem states facts about {unknown[0]!r}, which is not among its :objects")
+        self.ids: tuple[str, ...] = tuple(sorted(mentioned))
+        self.index: Mapping[str, int] = {name: i for i, name in enumerate(self.ids)}
+        self.kinds: tuple[str, ...] = tuple(problem.objects[name] for name in self.ids)
+        self._parents = domain.parents
+        self._members: dict[str, frozenset[int]] = {}
+        self._candidates: dict[int, tuple[Conjunction, dict[str, frozenset[int]]]] = {}
+        self.changing: frozenset[str] = frozenset(e.literal.predicate for s in domain.schemas for e in s.effects)
+        initial: dict[str, list[Fact]] = defaultdict(list)
+        for predicate, *arguments in problem.init:
+            initial[predicate].append(tuple(self.index[name] for name in arguments))
+        self.constant: Mapping[str, frozenset[Fact]] = {
+            name: frozenset(facts) for name, facts in initial.items() if name not in self.changing
+        }
+        self._by_argument: dict[tuple[str, int, int], list[Fact]] = defaultdict(list)
+        for name, facts in self.constant.items():
+            for fact in sorted(facts):
+                for position, value in enumerate(fact):
+                    self._by_argument[name, position, value].append(fact)
+        self._columns = self._reachable_columns(domain, initial)
+        self._layouts = self._lay_out()
+        self._decoded: dict[int, tuple[str, Fact]] = {}
+        self.initial_state = self.bits((name, fact) for name in self._layouts for fact in initial[name])
+
+    def members(self, kind: str) -> frozenset[int]:
+        """The things of a type or of one of its subtypes; every type is a kind of ``object``."""
+        known = self._members.get(kind)
+        if known is None:
+            known = frozenset(i for i, own in enumerate(self.kinds) if self._is_a(own, kind))
+            self._members[kind] = known
+        return known
+
+    def _is_a(self, kind: str, ancestor: str) -> bool:
+        while kind != ancestor and kind != "object":
+            kind = self._parents.get(kind, "object")
+        return kind == ancestor
+
+    def candidates(self, conjunction: Conjunction) -> dict[str, frozenset[int]]:
+        """For each variable the things that could ever stand there, looking at one argument place at a time."""
+        known = self._candidates.get(id(conjunction))
+        if known is None:
+            known = self._candidates[id(conjunction)] = (conjunction, self._find_candidates(conjunction))
+        return known[1]
+
+    def _find_candidates(self, conjunction: Conjunction) -> dict[str, frozenset[int]]:
+        possible = {name: self.members(kind) for name, kind in conjunction.variables.items()}
+        for literal in conjunction.literals:
+            if literal.positive and literal.predicate != "=":
+                for position, term in enumerate(literal.terms):
+                    if term in possible:
+                        possible[term] &= self._columns.get((literal.predicate, position), frozenset())
+        return possible
+
+    def _reachable_columns(
+        self, domain: Domain, initial: Mapping[str, list[Fact]]
+    ) -> dict[tuple[str, int], frozenset[int]]:
+        """For each argument place of each predicate the things that actions can ever bring there."""
+        self._columns = {}
+        for name, facts in initial.items():
+            for position, column in enumerate(zip(*facts, strict=True)):
+                self._columns[name, position] = frozenset(column)
+        grown = True
+        while grown:
+            grown = False
+            for schema in domain.schemas:
+                for conjunction in schema.preconditions:
+                    possible = self._find_candidates(conjunction)
+                    if not all(possible.values()):
+                        continue
+                    for literal in (effect.literal for effect in schema.effects if effect.literal.positive):
+                        for position, term in enumerate(literal.terms):
+                            place = (literal.predicate, position)
+                            known = self._columns.get(place, frozenset())
+                            if not possible[term] <= known:
+                                self._columns[place] = known | possible[term]
+                                grown = True
+        return self._columns
+
+    def _lay_out(self) -> dict[str, _Layout]:
+        layouts: dict[str, _Layout] = {}
+        base = 0
+        for name in sorted(self.changing):
+            arity = 1 + max((position for predicate, position in self._columns if predicate == name), default=-1)
+            size, ranks, values = 1, [], []
+            for position in range(arity):
+                column = sorted(self._columns[name, position])
+                values.append(column)
+                ranks.append({value: rank * size for rank, value in enumerate(column)})
+                size *= len(column)
+            if arity:
+                layouts[name] = _Layout(base, size, tuple(ranks), tuple(values))
+                base += size
+        self.width = base
+        return layouts
+
+    def bit(self, predicate: str, fact: Fact) -> int:
+        """The integer with only this fact's bit set; 0 for a fact that can never be true."""
+        layout = self._layouts.get(predicate)
+        if layout is None or len(fact) != len(layout.ranks):
+            return 0
+        position = layout.base
+        for ranks, value in zip(layout.ranks, fact, strict=True):
+            rank = ranks.get(value)
+            if rank is None:
+                return 0
+            position += rank
+        return 1 << position
+
+    def bits(self, facts: Iterable[tuple[str, Fact]]) -> int:
+        """The integer with the bits of all these facts set."""
+        state = 0
+        for predicate, fact in facts:
+            state |= self.bit(predicate, fact)
+        return state
+
+    def mask(self, predicate: str, allowed: Sequence[Collection[int] | None]) -> int:
+        """The bits of every fact whose arguments are among those allowed (None: any), place by place."""
+        layout = self._layouts.get(predicate)
+        if layout is None or len(allowed) != len(layout.ranks):
+            return 0
+        result = 1 << layout.base
+        for ranks, values, wanted in zip(layout.ranks, layout.values, allowed, strict=True):
+            shifts = [ranks[value] for value in (values if wanted is None else wanted) if value in ranks]
+            widened = 0
+            for shift in shifts:
+                widened |= result << shift
+            result = widened
+        return result
+
+    def mask_of(self, predicate: str) -> int:
+        """The bits of every fact of a predicate; 0 for a predicate that never changes."""
+        layout = self._layouts.get(predicate)
+        return ((1 << layout.size) - 1) << layout.base if layout else 0
+
+    def decode(self, bit: int) -> tuple[str, Fact]:
+        """Predicate and arguments of an integer with one bit set."""
+        known = self._decoded.get(bit)
+        if known is None:
+            position = bit.bit_length() - 1
+            name, layout = next((n, x) for n, x in self._layouts.items() if x.base <= position < x.base + x.size)
+            rest, fact = position - layout.base, []
+            for values in layout.values:
+                rest, rank = divmod(rest, len(values))
+                fact.append(values[rank])
+            known = self._decoded[bit] = (name, tuple(fact))
+        return known
+
+    def true_facts(self, state: int) -> Iterator[tuple[str, Fact]]:
+        """The facts whose bits are set."""
+        while state:
+            low = state & -state
+            state ^= low
+            yield self.decode(low)
+
+    def constant_facts(self, predicate: str, pattern: Sequence[int | None]) -> Iterable[Fact]:
+        """The constant facts that have the pattern's values where it is not None, in the order of ids."""
+        best: Sequence[Fact] | None = None
+        for position, value in enumerate(pattern):
+            if value is not None:
+                facts = self._by_argument.get((predicate, position, value), ())
+                if best is None or len(facts) < len(best):
+                    best = facts
+        if best is None:
+            return sorted(self.constant.get(predicate, ()))
+        return [
+            fact for fact in best if all(want is None or want == have for want, have in zip(pattern, fact, strict=True))
+        ]
+
+    def solve(self, conjunction: Conjunction, binding: Binding) -> Iterator[Binding]:
+        """Every way to choose the unbound variables so that the literals over constant facts hold.
+
+        Literals over changing facts are left to the caller.
+        """
+        pending = [x for x in conjunction.literals if x.predicate not in self.changing]
+        yield from self._extend(conjunction, pending, dict(binding))
+
+    def _extend(self, conjunction: Conjunction, pending: list[Literal], binding: Binding) -> Iterator[Binding]:
+        matchable = [x for x in pending if x.positive and x.predicate != "="]
+        if matchable:
+            literal = min(
+                matchable, key=lambda x: sum(t in conjunction.variables and t not in binding for t in x.terms)
+            )
+            pattern = [self._value(term, binding) for term in literal.terms]
+            rest = [x for x in pending if x is not literal]
+            for fact in self.constant_facts(literal.predicate, pattern):
+                extended = dict(binding)
+                for term, value in zip(literal.terms, fact, strict=True):
+                    if term in conjunction.variables and term not in extended:
+                        if value not in self.members(conjunction.variables[term]):
+                            break
+                        extended[term] = value
+                    elif self._value(term, extended) != value:
+                        break
+                else:
+                    yield from self._extend(conjunction, rest, extended)
+            return
+        free = next((name for name in conjunction.variables if name not in binding), None)
+        if free is not None:
+            for value in sorted(self.candidates(conjunction)[free]):
+                yield from self._extend(conjunction, pending, {**binding, free: value})
+        elif all(self._checks(literal, binding) for literal in pending):
+            yield binding
+
+    def _checks(self, literal: Literal, binding: Binding) -> bool:
+        fact = tuple(self._value(term, binding) for term in literal.terms)
+        if literal.predicate == "=":
+            return (fact[0] == fact[1]) == literal.positive
+        return (fact in self.constant.get(literal.predicate, ())) == literal.positive
+
+    def _value(self, term: str, binding: Mapping[str, int]) -> int | None:
+        """A term's value: None for a variable not yet chosen, -1 for a constant that the game has not."""
+        return binding.get(term) if term.startswith("?") else self.index.get(term, -1)
+
+    def fact_of(self, literal: Literal, binding: Binding) -> Fact:
+        """The literal's arguments under a full binding."""
+        return tuple(-1 if (value := self._value(term, binding)) is None else value for term in literal.terms)
+
+    def reach(self, conjunction: Conjunction, literal: Literal, binding: Binding) -> int:
+        """The bits of the facts that could make ``literal`` true under a partial binding: a superset, found cheaply."""
+        possible: dict[str, Collection[int]] = dict(self.candidates(conjunction))
+        possible.update((name, (value,)) for name, value in binding.items())
+        for other in conjunction.literals:
+            if other.positive and other.predicate in self.constant:
+                unbound = [term for term in other.terms if term.startswith("?") and term not in binding]
+                if len(unbound) == 1:
+                    facts = self.constant_facts(other.predicate, [self._value(t, binding) for t in other.terms])
+                    found = {fact[other.terms.index(unbound[0])] for fact in facts}
+                    possible[unbound[0]] = found & set(possible[unbound[0]])
+        return self.mask(
+            literal.predicate,
+            [possible[t] if t.startswith("?") else (self.index.get(t, -1),) for t in literal.terms],
+        )

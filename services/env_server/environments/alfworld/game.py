@@ -1,0 +1,205 @@
+"""One compiled game: parsed once, shared by every episode of it."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from services.env_server.environments.alfworld.facts import Binding, FactTable
+from services.env_server.environments.alfworld.game_source import GameSource
+from services.env_server.environments.alfworld.grammar import parse_grammar
+from services.env_server.environments.alfworld.narrator import Narrator, Situation, Thing
+from services.env_server.environments.alfworld.operators import Operator, OperatorTable, View
+from services.env_server.environments.alfworld.pddl import (
+    Conjunction,
+    Domain,
+    Problem,
+    Schema,
+    parse_domain,
+    parse_problem,
+)
+
+_GOAL_MARK = "UNKNOWN GOAL"
+"""What the grammar of the alfworld package has in the place of the goal."""
+
+_TEXTS_KEPT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a game stands: two integers, so that copying one costs nothing."""
+
+    facts: int
+    """The true facts, as bits."""
+    removed: int
+    """Facts that an action took away and none has brought back. Not part of the true state; the texts ask about them."""
+
+
+class Game:
+    """Immutable but for its caches; not for use by several threads at once."""
+
+    def __init__(self, source: GameSource, goal_shown: str) -> None:
+        """Use `compile_game`."""
+        domain, problem = parse_domain(source.domain), parse_problem(source.problem)
+        self.source = source
+        self.goal = goal_shown
+        self.table = FactTable(domain, problem)
+        names = _number(self.table.ids)
+        self.things: Sequence[Thing] = tuple(
+            Thing(id_, kind, name) for id_, kind, name in zip(self.table.ids, self.table.kinds, names, strict=True)
+        )
+        shared = source.grammar.replace(source.goal, _GOAL_MARK) if source.goal else source.grammar
+        if shared.count(_GOAL_MARK) != 1:
+            shared = source.grammar
+        self._grammar = parse_grammar(shared)
+        replaced = _GOAL_MARK if shared is not source.grammar or _GOAL_MARK in shared else source.goal
+        self._narrator = Narrator(self._grammar, self.table, self.things, (replaced or _GOAL_MARK, goal_shown))
+        self.removable = 0
+        for predicate in self._narrator.asked(negated=True):
+            self.removable |= self.table.mask_of(predicate)
+        self.initial = State(self.table.initial_state, 0)
+        self._operators = OperatorTable(domain, self.table, self._grammar.actions.__contains__, self._command)
+        self._goal_parts = self._ground_goal(problem.goal)
+        self._goal_mask = 0
+        for part in self._goal_parts:
+            for need, forbid in part:
+                self._goal_mask |= need | forbid
+        self._won: dict[int, bool] = {}
+        self._held_mask = self.table.mask_of("holds")
+        self._relevant_mask = 0
+        for predicate in _relevant(domain, problem, self._narrator.asked()):
+            self._relevant_mask |= self.table.mask_of(predicate)
+
+    def view(self, state: State) -> View:
+        """The commands possible in a state."""
+        return self._operators.view(state.facts)
+
+    def won(self, state: State) -> bool:
+        """Whether the goal is reached."""
+        seen = state.facts & self._goal_mask
+        won = self._won.get(seen)
+        if won is None:
+            won = self._won[seen] = all(
+                any(seen & need == need and not seen & forbid for need, forbid in part) for part in self._goal_parts
+            )
+        return won
+
+    def intro(self) -> str:
+        """The text that an episode starts with, banner and all."""
+        symbols = self._grammar.rules["intro"][0].symbols
+        return self._narrator.tell(symbols, {}, Situation(self.initial.facts, 0))
+
+    def apply(self, state: State, operator: Operator) -> State:
+        """The state after an action that is possible in ``state``."""
+        add, delete = operator.add, operator.delete
+        for need, forbid, gain, loss in operator.conditional:
+            if state.facts & need == need and not state.facts & forbid:
+                add |= gain
+                delete |= loss
+        delete &= ~add
+        removed = state.removed
+        if (add | delete) & self.removable:
+            removed = (removed & ~add) | (delete & self.removable)
+        return State((state.facts & ~delete) | add, removed)
+
+    def answer(self, operator: Operator, after: State) -> str:
+        """What the game says to an action, given the state that it led to."""
+        if operator.text_facts < 0:
+            operator.text_facts, operator.text_removed = self._narrator.reads(
+                self._grammar.actions[operator.schema.name].feedback, self._mapping(operator.schema, operator.arguments)
+            )
+        key = (after.facts & operator.text_facts, after.removed & operator.text_removed)
+        text = operator.texts.get(key)
+        if text is None:
+            if len(operator.texts) >= _TEXTS_KEPT:
+                operator.texts.clear()
+            symbols = self._grammar.actions[operator.schema.name].feedback
+            mapping = self._mapping(operator.schema, operator.arguments)
+            text = operator.texts[key] = self._narrator.tell(symbols, mapping, Situation(after.facts, after.removed))
+        return text
+
+    def held(self, state: State) -> list[str]:
+        """Names of what the agent holds, sorted."""
+        held = state.facts & self._held_mask
+        return sorted(self.things[fact[-1]].name for _, fact in self.table.true_facts(held)) if held else []
+
+    def true_state(self, state: State) -> bytes:
+        """The facts that some precondition, the goal or some text can depend on, as little-endian bits.
+
+        Left out is what the domain only ever writes (ALFRED notes what was looked at), so that looking changes nothing.
+        """
+        return (state.facts & self._relevant_mask).to_bytes(self.table.width // 8 + 1, "little")
+
+    @staticmethod
+    def _mapping(schema: Schema, arguments: Sequence[int]) -> dict[tuple[str, str], int]:
+        return {
+            (name.strip("?"), kind): value for (name, kind), value in zip(schema.parameters, arguments, strict=True)
+        }
+
+    def _command(self, schema: Schema, binding: Binding) -> str:
+        mapping = self._mapping(schema, [binding[name] for name, _ in schema.parameters])
+        situation = Situation(self.table.initial_state, 0)
+        return self._narrator.tell(self._grammar.actions[schema.name].template, mapping, situation)
+
+    def _ground_goal(self, goal: Sequence[Sequence[Conjunction]]) -> list[list[tuple[int, int]]]:
+        parts = []
+        for alternatives in goal:
+            part = []
+            for conjunction in alternatives:
+                changing = [x for x in conjunction.literals if x.predicate in self.table.changing]
+                for solution in self.table.solve(conjunction, {}):
+                    bits = [(x, self.table.bit(x.predicate, self.table.fact_of(x, solution))) for x in changing]
+                    if all(bit for literal, bit in bits if literal.positive):
+                        need = forbid = 0
+                        for literal, bit in bits:
+                            if literal.positive:
+                                need |= bit
+                            else:
+                                forbid |= bit
+                        part.append((need, forbid))
+            parts.append(list(dict.fromkeys(part)))
+        return parts
+
+
+def compile_game(source: GameSource, goal: str | None = None) -> Game:
+    """Parse a game and get it ready to play, showing ``goal`` (None: the game's own) as the task.
+
+    Raises `EnvironmentDataError` (as `PddlError` or `GrammarError`) naming what is wrong with the game's texts.
+    """
+    return Game(source, source.goal if goal is None else goal)
+
+
+def _relevant(domain: Domain, problem: Problem, asked: Iterable[str]) -> set[str]:
+    """The predicates whose facts can ever make a difference."""
+    found = set(asked)
+    conjunctions = [c for schema in domain.schemas for c in schema.preconditions]
+    conjunctions += [c for alternatives in problem.goal for c in alternatives]
+    found.update(literal.predicate for c in conjunctions for literal in c.literals)
+    grown = True
+    while grown:
+        effects = (e for schema in domain.schemas for e in schema.effects if e.literal.predicate in found)
+        more = {condition.predicate for effect in effects for condition in effect.conditions} - found
+        found |= more
+        grown = bool(more)
+    return found
+
+
+def _number(ids: Sequence[str]) -> list[str]:
+    """Names for people: ``mug_bar__plus_…`` → ``mug 2``. Of things of one kind, the first id gets the highest number."""
+    kinds = [_kind(id_) for id_ in ids]
+    left = Counter(kind for kind in kinds if kind is not None)
+    names = []
+    for id_, kind in zip(ids, kinds, strict=True):
+        if kind is None:
+            # Stock leaves a space where the number would be.
+            names.append(f"{id_} ")
+        else:
+            names.append(f"{kind} {left[kind]}")
+            left[kind] -= 1
+    return names
+
+
+def _kind(id_: str) -> str | None:
+    kind, bar, _ = id_.partition("_bar_")
+    if not bar:
+        return None
+    return f"{kind}basin" if "basin" in id_ else kind
