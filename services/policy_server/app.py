@@ -1,0 +1,40 @@
+"""The policy server's app: our routes, and vLLM's own beside them."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from services.policy_server.engine import EngineHost, Running
+from services.policy_server.openai import OpenAiRoutes
+from services.policy_server.routes import router
+from services.policy_server.settings import PolicySettings
+from services.policy_server.weights import WeightStore
+from shared.problems import install_problem_handlers
+
+
+def create_app(settings: PolicySettings, on_failure: Callable[[str], None] = lambda reason: None) -> FastAPI:
+    """The app. Its lifespan owns the engine; ``on_failure`` is told why when the engine can't serve."""
+    host = EngineHost(settings, on_failure)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async def prepare(running: Running) -> None:
+            from services.policy_server.generation import Generator  # imports vLLM, once its environment is set
+
+            store = WeightStore(settings, running, host.fail)
+            await store.open()
+            app.state.generator, app.state.weights = Generator(running), store
+
+        host.start(prepare)
+        try:
+            yield
+        finally:
+            await host.stop()
+
+    app = FastAPI(title="gagpo policy server", lifespan=lifespan)
+    app.state.host = host
+    app.include_router(router)
+    install_problem_handlers(app)
+    app.mount("/", OpenAiRoutes(host))
+    return app
