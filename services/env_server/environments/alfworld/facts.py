@@ -19,7 +19,7 @@ Binding: TypeAlias = dict[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where a predicate's facts lie: the bit of ``p(x0, x1)`` is ``base + rank0[x0] + rank1[x1]``, ranks pre-multiplied."""
+    """Where a predicate's facts lie: ``p(x, y)`` is bit ``base + ranks[0][x] + ranks[1][y]``."""
 
     base: int
     size: int

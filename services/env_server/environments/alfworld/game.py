@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from services.env_server.environments.alfworld.facts import Binding, FactTable
 from services.env_server.environments.alfworld.game_source import GameSource
-from services.env_server.environments.alfworld.grammar import parse_grammar
-from services.env_server.environments.alfworld.narrator import Narrator, Situation, Thing
+from services.env_server.environments.alfworld.grammar import Thing, parse_grammar
+from services.env_server.environments.alfworld.narrator import Narrator, Situation
 from services.env_server.environments.alfworld.operators import Operator, OperatorTable, View
 from services.env_server.environments.alfworld.pddl import (
     Conjunction,
@@ -31,7 +31,7 @@ class State:
     facts: int
     """The true facts, as bits."""
     removed: int
-    """Facts that an action took away and none has brought back. Not part of the true state; the texts ask about them."""
+    """Facts that an action took away and none has brought back. No part of the true state, but texts ask for them."""
 
 
 class Game:
@@ -184,7 +184,7 @@ def _relevant(domain: Domain, problem: Problem, asked: Iterable[str]) -> set[str
 
 
 def _number(ids: Sequence[str]) -> list[str]:
-    """Names for people: ``mug_bar__plus_…`` → ``mug 2``. Of things of one kind, the first id gets the highest number."""
+    """Names for people: ``mug_bar__plus_…`` → ``mug 2``. Within a kind, the first id gets the highest number."""
     kinds = [_kind(id_) for id_ in ids]
     left = Counter(kind for kind in kinds if kind is not None)
     names = []

@@ -1,4 +1,4 @@
-"""Everything that the engine needs to play one game, wherever it came from: a folder, a packed file or the generator."""
+"""Everything that the engine needs to play one game, wherever it came from."""
 
 from dataclasses import dataclass
 
