@@ -75,6 +75,25 @@ def generate(
 
 
 @app.command()
+def download(
+    out: Annotated[Path, typer.Option(help="The folder to fill; ALFWORLD_DATA may then point to it.")],
+    mirror: Annotated[str | None, typer.Option(help="The address of a folder that holds the same archives.")] = None,
+    keep_archives: Annotated[bool, typer.Option(help="Keep the zip files in OUT/downloads.")] = False,
+) -> None:
+    """Download the official release (3,827 playable games) from its publisher.
+
+    A transfer that breaks off is continued by the next run. The publisher gives no checksums, so the first download's
+    are recorded in OUT/downloads.lock.json, and later ones must match.
+    """
+    from services.env_server.environments.alfworld.download import OFFICIAL_ARCHIVES, archives_at, download_dataset
+
+    archives = archives_at(mirror) if mirror else OFFICIAL_ARCHIVES
+    for line in download_dataset(out, archives, keep_archives=keep_archives):
+        typer.echo(line)
+    info(out)
+
+
+@app.command()
 def info(
     path: Annotated[
         Path | None, typer.Argument(help="A data folder; default: ALFWORLD_DATA, or the built-in games.")

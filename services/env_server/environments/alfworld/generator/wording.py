@@ -15,8 +15,8 @@ SPOKEN = {
 
 PLURAL = {
     "ButterKnife": "butter knives", "Knife": "knives", "KeyChain": "sets of keys",
-    "ToiletPaper": "rolls of toilet paper", "Box": "boxes", "DishSponge": "dish sponges", "Watch": "watches", "TissueBox": "tissue boxes",
-    "Potato": "potatoes", "Tomato": "tomatoes", "Lettuce": "heads of lettuce",
+    "ToiletPaper": "rolls of toilet paper", "Box": "boxes", "DishSponge": "dish sponges", "Watch": "watches",
+    "TissueBox": "tissue boxes", "Potato": "potatoes", "Tomato": "tomatoes", "Lettuce": "heads of lettuce",
     "Bread": "loaves of bread",
 }  # fmt: skip
 
