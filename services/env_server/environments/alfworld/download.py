@@ -29,7 +29,6 @@ ARCHIVE_ROOT = "json_2.1."
 """Both archives hold one folder whose name starts so; their contents are merged into `DATA_FOLDER`."""
 TIMEOUT_S = 30.0
 ATTEMPTS = 6
-CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +129,8 @@ def _transfer(client: httpx.Client, archive: Archive, folder: Path) -> None:
         length = response.headers.get("Content-Length")
         total = start + int(length) if length is not None else None
         with part.open("ab" if resumed else "wb") as file, _bytes_bar(archive.name, start, total) as bar:
-            for chunk in response.iter_raw(CHUNK):
+            # No chunk size: with one, what came before a break would be lost in the buffer.
+            for chunk in response.iter_raw():
                 file.write(chunk)
                 bar.update(len(chunk))
     if total is not None and part.stat().st_size != total:
