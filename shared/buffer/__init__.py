@@ -1,0 +1,32 @@
+"""What the orchestrator and the trainer exchange through Redis: groups, events, policy version, state of the job."""
+
+from shared.buffer.codec import CodecError, decode_group, encode_group
+from shared.buffer.connection import EvictionPolicyError, check_eviction_policy, connect, connect_async
+from shared.buffer.events import AsyncEventReader, AsyncEventWriter, Event, EventReader, EventWriter
+from shared.buffer.groups import BufferState, BufferTimeoutError, GroupReader, GroupWriter, ReleasedStepError
+from shared.buffer.job import AsyncJobChannel, JobChannel, JobState
+from shared.buffer.keys import JobKeys
+
+__all__ = [
+    "AsyncEventReader",
+    "AsyncEventWriter",
+    "AsyncJobChannel",
+    "BufferState",
+    "BufferTimeoutError",
+    "CodecError",
+    "Event",
+    "EventReader",
+    "EventWriter",
+    "EvictionPolicyError",
+    "GroupReader",
+    "GroupWriter",
+    "JobChannel",
+    "JobKeys",
+    "JobState",
+    "ReleasedStepError",
+    "check_eviction_policy",
+    "connect",
+    "connect_async",
+    "decode_group",
+    "encode_group",
+]

@@ -1,0 +1,70 @@
+"""Connections to Redis that ride out its absence: every command is retried with backoff until a deadline."""
+
+import math
+
+import redis
+import redis.asyncio
+from redis.asyncio.retry import Retry as AsyncRetry
+from redis.backoff import ExponentialBackoff
+from redis.exceptions import BusyLoadingError, ConnectionError, TimeoutError
+from redis.retry import Retry
+
+CONNECTION_ERRORS = (ConnectionError, TimeoutError, BusyLoadingError, ConnectionResetError, OSError)
+
+RETRY_DEADLINE_S = 60.0
+"""For about how long a command is retried while Redis is away."""
+
+SOCKET_TIMEOUT_S = 30.0
+"""Longer than any blocking read here."""
+
+_BACKOFF_BASE_S = 0.05
+_BACKOFF_CAP_S = 2.0
+
+
+class EvictionPolicyError(RuntimeError):
+    """The server may throw away keys when its memory is full."""
+
+
+def connect(url: str, retry_deadline_s: float = RETRY_DEADLINE_S) -> redis.Redis:
+    """A blocking client that answers with bytes. A deadline of 0 never retries."""
+    return redis.Redis.from_url(
+        url,
+        retry=Retry(ExponentialBackoff(cap=_BACKOFF_CAP_S, base=_BACKOFF_BASE_S), _attempts(retry_deadline_s)),
+        retry_on_error=list(CONNECTION_ERRORS),
+        socket_timeout=SOCKET_TIMEOUT_S,
+        socket_connect_timeout=5.0,
+        health_check_interval=30,
+        protocol=2,  # stream replies have one shape in it
+    )
+
+
+def connect_async(url: str, retry_deadline_s: float = RETRY_DEADLINE_S) -> redis.asyncio.Redis:
+    """The same for asyncio."""
+    return redis.asyncio.Redis.from_url(
+        url,
+        retry=AsyncRetry(ExponentialBackoff(cap=_BACKOFF_CAP_S, base=_BACKOFF_BASE_S), _attempts(retry_deadline_s)),
+        retry_on_error=list(CONNECTION_ERRORS),
+        socket_timeout=SOCKET_TIMEOUT_S,
+        socket_connect_timeout=5.0,
+        health_check_interval=30,
+        protocol=2,  # stream replies have one shape in it
+    )
+
+
+def check_eviction_policy(client: redis.Redis) -> None:
+    """Raise `EvictionPolicyError` unless the server keeps what it was given when its memory is full."""
+    policy = client.info("memory").get("maxmemory_policy", "unknown")
+    if policy != "noeviction":
+        raise EvictionPolicyError(
+            f"Redis' maxmemory-policy is {policy!r}: groups and sessions could vanish. "
+            "Set it: redis-cli CONFIG SET maxmemory-policy noeviction"
+        )
+
+
+def _attempts(deadline_s: float) -> int:
+    """How many retries fill the deadline: the waits double from the base up to the cap, then stay there."""
+    if deadline_s <= 0:
+        return 0
+    doublings = math.ceil(math.log2(_BACKOFF_CAP_S / _BACKOFF_BASE_S))
+    growing_s = _BACKOFF_BASE_S * (1 << doublings)
+    return max(1, doublings + math.ceil((deadline_s - growing_s) / _BACKOFF_CAP_S))

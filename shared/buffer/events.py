@@ -1,0 +1,137 @@
+"""A job's events: metrics, samples and state changes for the dashboard, in a trimmed Redis stream (DESIGN §6)."""
+
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
+
+import orjson
+from pydantic import JsonValue
+
+from shared.buffer.connection import connect, connect_async
+from shared.buffer.keys import JobKeys
+
+MAX_EVENTS = 10_000
+"""About how many events are kept; the oldest go first."""
+
+FROM_START = "0"
+"""The id before every event."""
+
+_BATCH = 256
+
+Payload = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened in a job."""
+
+    id: str
+    """Its place in the stream: pass it as ``after_id`` to go on behind it."""
+    kind: str
+    time: float
+    """Unix time, seconds."""
+    payload: dict[str, JsonValue]
+
+
+class EventWriter:
+    """Emits events, blocking; the trainer's end."""
+
+    def __init__(self, redis_url: str, job: str) -> None:
+        """Opens no connection yet."""
+        self._redis = connect(redis_url)
+        self._keys = JobKeys(job)
+
+    def emit(self, kind: str, payload: Payload) -> None:
+        """Append an event. Numbers that JSON does not have (NaN, infinities) become null; numpy's become plain ones."""
+        self._redis.xadd(self._keys.events, _fields(kind, payload), maxlen=MAX_EVENTS, approximate=True)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._redis.close()
+
+
+class AsyncEventWriter:
+    """Emits events in asyncio; the orchestrator's end."""
+
+    def __init__(self, redis_url: str, job: str) -> None:
+        """Opens no connection yet."""
+        self._redis = connect_async(redis_url)
+        self._keys = JobKeys(job)
+
+    async def emit(self, kind: str, payload: Payload) -> None:
+        """Append an event, as `EventWriter.emit` does."""
+        await self._redis.xadd(self._keys.events, _fields(kind, payload), maxlen=MAX_EVENTS, approximate=True)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()
+
+
+class EventReader:
+    """Reads events in order, blocking."""
+
+    def __init__(self, redis_url: str, job: str) -> None:
+        """Opens no connection yet."""
+        self._redis = connect(redis_url)
+        self._keys = JobKeys(job)
+
+    def read(self, after_id: str = FROM_START, block_s: float = 0.0) -> list[Event]:
+        """The next events behind ``after_id``, up to 256; waits up to ``block_s`` seconds for the first."""
+        block = None if block_s <= 0 else max(1, int(block_s * 1000))
+        return _events(self._redis.xread({self._keys.events: after_id}, count=_BATCH, block=block))
+
+    def follow(self, after_id: str = FROM_START, idle_s: float = 10.0) -> Iterator[Event]:
+        """Yield events as they come; ends when none came for ``idle_s`` seconds."""
+        while batch := self.read(after_id, idle_s):
+            yield from batch
+            after_id = batch[-1].id
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._redis.close()
+
+
+class AsyncEventReader:
+    """Reads events in order, in asyncio."""
+
+    def __init__(self, redis_url: str, job: str) -> None:
+        """Opens no connection yet."""
+        self._redis = connect_async(redis_url)
+        self._keys = JobKeys(job)
+
+    async def read(self, after_id: str = FROM_START, block_s: float = 0.0) -> list[Event]:
+        """The next events behind ``after_id``, as `EventReader.read` gives them."""
+        block = None if block_s <= 0 else max(1, int(block_s * 1000))
+        return _events(await self._redis.xread({self._keys.events: after_id}, count=_BATCH, block=block))
+
+    async def follow(self, after_id: str = FROM_START, idle_s: float = 10.0) -> AsyncIterator[Event]:
+        """Yield events as they come; ends when none came for ``idle_s`` seconds."""
+        while batch := await self.read(after_id, idle_s):
+            for event in batch:
+                yield event
+            after_id = batch[-1].id
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()
+
+
+def _fields(kind: str, payload: Payload) -> dict[str, str | bytes]:
+    return {
+        "kind": kind,
+        "time": repr(time.time()),
+        "payload": orjson.dumps(payload, option=orjson.OPT_SERIALIZE_NUMPY),
+    }
+
+
+def _events(reply: list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]) -> list[Event]:
+    entries = reply[0][1] if reply else []
+    return [
+        Event(
+            id=identity.decode(),
+            kind=fields[b"kind"].decode(),
+            time=float(fields[b"time"]),
+            payload=orjson.loads(fields[b"payload"]),
+        )
+        for identity, fields in entries
+    ]

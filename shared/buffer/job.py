@@ -1,0 +1,103 @@
+"""What a job's services tell each other besides groups: the policy version being served, and the job's state."""
+
+import asyncio
+import time
+from enum import StrEnum
+
+from shared.buffer.connection import connect, connect_async
+from shared.buffer.groups import BufferTimeoutError
+from shared.buffer.keys import JobKeys
+
+_POLL_S = 0.05
+
+
+class JobState(StrEnum):
+    """Where a job stands, for the services that work for it."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def over(self) -> bool:
+        """Nothing more is to be done for the job."""
+        return self is not JobState.RUNNING
+
+
+class JobChannel:
+    """Blocking; the trainer's end."""
+
+    def __init__(self, redis_url: str, job: str) -> None:
+        """Opens no connection yet."""
+        self._redis = connect(redis_url)
+        self._keys = JobKeys(job)
+
+    def set_policy_version(self, version: int) -> None:
+        """Say that every policy server now holds ``version``: the weights after so many training steps."""
+        self._redis.set(self._keys.policy_version, version)
+
+    def policy_version(self) -> int | None:
+        """The version last set; None before the first."""
+        value = self._redis.get(self._keys.policy_version)
+        return None if value is None else int(value)
+
+    def set_state(self, state: JobState) -> None:
+        """Move the job; the orchestrator ends by itself once the state is over."""
+        self._redis.set(self._keys.state, state.value)
+
+    def state(self) -> JobState | None:
+        """The job's state; None before the first was set."""
+        return _state(self._redis.get(self._keys.state))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._redis.close()
+
+
+class AsyncJobChannel:
+    """In asyncio; the orchestrator's end."""
+
+    def __init__(self, redis_url: str, job: str) -> None:
+        """Opens no connection yet."""
+        self._redis = connect_async(redis_url)
+        self._keys = JobKeys(job)
+
+    async def set_policy_version(self, version: int) -> None:
+        """Say that every policy server now holds ``version``."""
+        await self._redis.set(self._keys.policy_version, version)
+
+    async def policy_version(self) -> int | None:
+        """The version last set; None before the first."""
+        value = await self._redis.get(self._keys.policy_version)
+        return None if value is None else int(value)
+
+    async def wait_policy_version(self, at_least: int, deadline_s: float) -> int:
+        """Wait until the version is ``at_least``; raises `BufferTimeoutError` after ``deadline_s`` seconds."""
+        give_up = time.monotonic() + deadline_s
+        while True:
+            version = await self.policy_version()
+            if version is not None and version >= at_least:
+                return version
+            if time.monotonic() > give_up:
+                raise BufferTimeoutError(
+                    f"policy version {at_least} did not come within {deadline_s:.0f} s (now: {version}): "
+                    "is the trainer running?"
+                )
+            await asyncio.sleep(_POLL_S)
+
+    async def set_state(self, state: JobState) -> None:
+        """Move the job."""
+        await self._redis.set(self._keys.state, state.value)
+
+    async def state(self) -> JobState | None:
+        """The job's state; None before the first was set."""
+        return _state(await self._redis.get(self._keys.state))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._redis.aclose()
+
+
+def _state(value: bytes | None) -> JobState | None:
+    return None if value is None else JobState(value.decode())

@@ -1,0 +1,62 @@
+"""The names of a job's keys in Redis (DESIGN §6)."""
+
+import re
+from dataclasses import dataclass
+
+_JOB = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
+
+
+@dataclass(frozen=True, slots=True)
+class JobKeys:
+    """Every key that belongs to one job."""
+
+    job: str
+
+    def __post_init__(self) -> None:
+        if not _JOB.match(self.job):
+            raise ValueError(
+                f"job = {self.job!r}: an id is 1 to 100 letters, digits, '.', '_' or '-', the first a letter or a digit"
+            )
+
+    def _key(self, name: str) -> str:
+        return f"gagpo:{self.job}:{name}"
+
+    @property
+    def groups(self) -> str:
+        """Stream: one entry a group, or a tombstone of a dropped one."""
+        return self._key("groups")
+
+    @property
+    def seen(self) -> str:
+        """Hash: ``<step>:<index>`` → ``<entry id> <bytes>`` of everything in the stream."""
+        return self._key("seen")
+
+    @property
+    def held_bytes(self) -> str:
+        """Integer: bytes of payloads in the stream."""
+        return self._key("held_bytes")
+
+    @property
+    def frontier(self) -> str:
+        """Integer: the first training step that no checkpoint covers yet."""
+        return self._key("frontier")
+
+    @property
+    def wanted(self) -> str:
+        """Integer: the training step that the trainer waits for; its groups are let in whatever the byte bound."""
+        return self._key("wanted")
+
+    @property
+    def events(self) -> str:
+        """Stream of metrics, samples and state changes, trimmed."""
+        return self._key("events")
+
+    @property
+    def policy_version(self) -> str:
+        """Integer: the version that all policy servers hold."""
+        return self._key("policy_version")
+
+    @property
+    def state(self) -> str:
+        """The job's state, as `shared.buffer.job.JobState` spells it."""
+        return self._key("state")
