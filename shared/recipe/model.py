@@ -65,6 +65,10 @@ class EnvironmentSettings(Section):
     options: dict[str, InfoValue] = Field(default_factory=dict)
     """The environment's own options, as ``GET /v1/environments`` describes them."""
 
+    generate: list[str] | None = None
+    """Arguments of ``gagpo data generate <name>``: tasks that a local run makes for itself where the environment's
+    data folder (``ALFWORLD_DATA``, say) is not set. Equal arguments make equal tasks on any machine."""
+
 
 class PromptSettings(Section):
     """How a step's prompt is made."""
