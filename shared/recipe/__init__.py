@@ -9,7 +9,7 @@ from shared.recipe.algorithm import (
     ValuePool,
     Visits,
 )
-from shared.recipe.load import RecipeError, load_recipe, parse_recipe
+from shared.recipe.load import RecipeError, load_recipe, parse_recipe, save_recipe
 from shared.recipe.model import (
     EnvironmentSettings,
     EvaluationSettings,
@@ -52,4 +52,5 @@ __all__ = [
     "WeightTransport",
     "load_recipe",
     "parse_recipe",
+    "save_recipe",
 ]

@@ -2,34 +2,42 @@
 
 import difflib
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import tomli_w
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from shared.recipe.model import Recipe
 from shared.schemas.environment import InfoValue
 
+TomlTable = dict[str, Any]
+"""What `tomllib` gives; it becomes a `Recipe` before anybody else sees it."""
+
 
 class RecipeError(Exception):
     """A recipe that cannot be used. The message has one line a fault."""
 
 
-def load_recipe(path: Path) -> Recipe:
-    """Read and check a recipe file; ``model.path`` comes back absolute. Raises `RecipeError`."""
+def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
+    """Read and check a recipe file; ``model.path`` comes back absolute. Raises `RecipeError`.
+
+    ``overrides`` are lines of TOML with dotted keys, ``rollout.group_size=4``, that replace what the file says.
+    """
     try:
         text = path.read_text()
     except OSError as error:
         raise RecipeError(f"cannot read the recipe {path}: {error.strerror}. configs/ holds ready ones.") from error
-    return parse_recipe(text, str(path), path.resolve().parent)
+    return parse_recipe(text, str(path), path.resolve().parent, overrides)
 
 
-def parse_recipe(text: str, origin: str, folder: Path) -> Recipe:
+def parse_recipe(text: str, origin: str, folder: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Check a recipe's text; ``origin`` names it in errors, ``folder`` anchors relative paths. Raises `RecipeError`."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise RecipeError(f"{origin} is not valid TOML: {error}") from error
+    document = _toml(text, origin)
+    for override in overrides:
+        _merge(document, _toml(override, f"the override {override!r}"))
     try:
         recipe = Recipe.model_validate(document)
     except ValidationError as error:
@@ -37,6 +45,31 @@ def parse_recipe(text: str, origin: str, folder: Path) -> Recipe:
         raise RecipeError(f"{origin} is not a valid recipe:\n{faults}") from error
     model = recipe.model.model_copy(update={"path": (folder / recipe.model.path).resolve()})
     return recipe.model_copy(update={"model": model})
+
+
+def save_recipe(recipe: Recipe, path: Path) -> None:
+    """Write a recipe with every default spelled out, so that it means the same in another folder and release."""
+    text = tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
+    written = path.with_name(path.name + ".part")
+    written.write_text(text)
+    written.rename(path)
+
+
+def _toml(text: str, origin: str) -> TomlTable:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise RecipeError(f"{origin} is not valid TOML: {error}") from error
+
+
+def _merge(document: TomlTable, changes: TomlTable) -> None:
+    """Lay ``changes`` over ``document``, table by table."""
+    for key, value in changes.items():
+        present = document.get(key)
+        if isinstance(value, dict) and isinstance(present, dict):
+            _merge(present, value)
+        else:
+            document[key] = value
 
 
 def _explain(fault: ErrorDetails) -> str:

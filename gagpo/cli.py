@@ -1,0 +1,27 @@
+"""The ``gagpo`` command."""
+
+import typer
+
+from gagpo.commands import data
+from gagpo.commands.demo import demo
+from gagpo.commands.doctor import doctor
+from gagpo.commands.play import play
+from gagpo.commands.train import train
+from gagpo.commands.up import up
+from gagpo.commands.warmstart import warmstart
+
+_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+app = typer.Typer(
+    name="gagpo",
+    no_args_is_help=True,
+    add_completion=False,
+    help="Train LLM agents on multi-turn text environments with GAGPO. Start with: gagpo demo alfworld",
+)
+app.command()(demo)
+app.command()(train)
+app.command()(up)
+app.command()(play)
+app.command()(doctor)
+app.command(context_settings=_PASS_ON)(warmstart)
+app.add_typer(data.app, name="data")

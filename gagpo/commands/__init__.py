@@ -1,0 +1,1 @@
+"""The verbs of the ``gagpo`` command, one file each."""

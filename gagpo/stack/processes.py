@@ -1,0 +1,182 @@
+"""Child processes that are watched while they live and that never outlive their parent."""
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+_STOP_DEADLINE_S = 12.0
+_POLL_S = 0.2
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSpec:
+    """How to start one service and to know that it is ready."""
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables on top of this process's own."""
+    ready_url: str | None = None
+    """Answers 200 once the service is ready; None for a process that has no HTTP."""
+    ready_deadline_s: float = 120.0
+
+
+class ServiceDiedError(Exception):
+    """A service ended, or did not become ready; the message holds its own last words."""
+
+
+@dataclass(slots=True)
+class _Child:
+    spec: ServiceSpec
+    process: subprocess.Popen[bytes]
+    log: Path
+
+
+class ProcessGroup:
+    """Services started together. Leaving the ``with`` block stops them all, the last one first."""
+
+    def __init__(self, log_folder: Path) -> None:
+        """Each service's output goes to ``<log_folder>/<name>.log``."""
+        self._logs = log_folder
+        self._children: list[_Child] = []
+
+    def __enter__(self) -> Self:
+        """Nothing runs until `start`."""
+        self._logs.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop everything, however the block was left."""
+        self.stop()
+
+    def start(self, spec: ServiceSpec) -> None:
+        """Start a service; `wait_ready` tells when it serves. Call from the main thread."""
+        log = self._logs / f"{spec.name}.log"
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                spec.argv,
+                env={**os.environ, **spec.environment},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C reaches us alone, and we stop the children in order
+                preexec_fn=_die_with_parent,
+            )
+        self._children.append(_Child(spec, process, log))
+
+    def wait_ready(self, tick: Callable[[str], None] | None = None) -> None:
+        """Wait until every service answers at its ``ready_url``. ``tick(name)`` is called while waiting for it.
+
+        Raises `ServiceDiedError` when one ends or misses its deadline.
+        """
+        for child in self._children:
+            self._wait_child(child, tick)
+
+    def check(self) -> None:
+        """Raise `ServiceDiedError` if a service has ended with an error."""
+        for child in self._children:
+            if child.process.poll() not in (None, 0):
+                raise ServiceDiedError(self._last_words(child))
+
+    def exit_code(self, name: str) -> int | None:
+        """The exit code of a service, None while it runs."""
+        return self._child(name).process.poll()
+
+    def pids(self) -> dict[str, int]:
+        """Service name → process id."""
+        return {child.spec.name: child.process.pid for child in self._children}
+
+    def stop_one(self, name: str) -> None:
+        """Stop one service and forget it."""
+        child = self._child(name)
+        self._children.remove(child)
+        _terminate([child])
+
+    def stop(self) -> None:
+        """Stop every service: asked politely first, killed after a deadline, with whatever they started."""
+        children, self._children = list(reversed(self._children)), []
+        with _interrupts_deferred():
+            _terminate(children)
+
+    def _child(self, name: str) -> _Child:
+        return next(child for child in self._children if child.spec.name == name)
+
+    def _wait_child(self, child: _Child, tick: Callable[[str], None] | None) -> None:
+        deadline = time.monotonic() + child.spec.ready_deadline_s
+        while child.spec.ready_url is not None and not _answers(child.spec.ready_url):
+            for other in self._children:
+                if other.process.poll() is not None:
+                    raise ServiceDiedError(self._last_words(other))
+            if time.monotonic() > deadline:
+                raise ServiceDiedError(
+                    f"{child.spec.name} was not ready after {child.spec.ready_deadline_s:.0f} s\n{self._last_words(child)}"
+                )
+            if tick is not None:
+                tick(child.spec.name)
+            time.sleep(_POLL_S)
+
+    def _last_words(self, child: _Child) -> str:
+        lines = child.log.read_text(errors="replace").splitlines()[-12:]
+        code = child.process.poll()
+        ended = "is running" if code is None else f"ended with exit code {code}"
+        return "\n".join([f"{child.spec.name} {ended}; the end of {child.log}:", *(f"  {line}" for line in lines)])
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody uses at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url, timeout=2.0).status_code == httpx.codes.OK
+    except httpx.TransportError:  # not listening yet, or busy: that is what polling is for
+        return False
+
+
+def _die_with_parent() -> None:
+    """In the child: be told to stop when the parent dies, however it dies (Linux)."""
+    with contextlib.suppress(OSError, AttributeError):  # not on this system; then only an orderly stop is covered
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _terminate(children: Sequence[_Child]) -> None:
+    """Each service in turn, so that what it depends on is still there while it finishes."""
+    for child in children:
+        _signal_group(child, signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the kill below is for those who take too long
+            child.process.wait(_STOP_DEADLINE_S)
+        _signal_group(child, signal.SIGKILL)
+        child.process.wait(_STOP_DEADLINE_S)
+
+
+def _signal_group(child: _Child, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):  # the whole group is gone already
+        os.killpg(child.process.pid, number)
+
+
+@contextlib.contextmanager
+def _interrupts_deferred() -> Iterator[None]:
+    """A second Ctrl-C must not leave half of the processes behind."""
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, previous)
