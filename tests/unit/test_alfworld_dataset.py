@@ -16,7 +16,12 @@ from pathlib import Path
 import pytest
 
 from services.env_server.environments.alfworld import dataset as dataset_module
-from services.env_server.environments.alfworld.dataset import AlfworldDataset, open_dataset, open_default
+from services.env_server.environments.alfworld.dataset import (
+    AlfworldDataset,
+    open_configured,
+    open_dataset,
+    open_default,
+)
 from services.env_server.environments.alfworld.dataset_index import goal_in_grammar
 from services.env_server.environments.alfworld.download import LOCK_FILE, Archive, archives_at, download_dataset
 from services.env_server.environments.alfworld.generator.spec import TASK_TYPES, make_spec
@@ -157,6 +162,20 @@ def test_the_default_dataset_is_generated_once_and_shared(monkeypatch: pytest.Mo
     assert {path: path.stat().st_mtime_ns for path in own_cache.rglob("game.tw-pddl")} == before
 
 
+def test_without_a_configured_folder_the_default_is_played(
+    games: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dataset_module, "DEFAULT_TASKS", 12)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
+    default = open_configured().digest
+    # The alfworld package sets this when it is imported, whether or not anything was downloaded there.
+    monkeypatch.setenv("ALFWORLD_DATA", str(tmp_path / ".cache" / "alfworld"))
+    assert open_configured().digest == default
+    monkeypatch.setenv("ALFWORLD_DATA", str(games))
+    assert open_configured().digest == open_dataset(games).digest != default
+
+
 def test_unknown_splits_and_tasks_are_named(games: Path) -> None:
     dataset = open_dataset(games)
     with pytest.raises(UnknownSplitError, match="'test'; there are train, valid_seen, valid_unseen"):
@@ -288,13 +307,13 @@ def test_a_later_run_continues_what_an_earlier_one_could_not_finish(release: Ser
     with serving(release):
         release.cuts = 1000
         release.cut_after = 200
-        with pytest.raises(EnvironmentDataError, match=r"1,200 bytes are kept and the next run continues from there"):
+        with pytest.raises(EnvironmentDataError, match=r"1,000 bytes are kept and the next run continues from there"):
             download_dataset(out, archives_at(release.address), backoff_s=0.001)
         assert not (out / "json_2.1.1").exists()
         release.cuts = 0
         release.ranges.clear()
         download_dataset(out, archives_at(release.address))
-    assert release.ranges == ["bytes=1200-"]
+    assert release.ranges == ["bytes=1000-"]
     assert open_dataset(out).tasks("train")
 
 
@@ -330,7 +349,7 @@ def test_archives_put_there_by_hand_need_no_network(release: Server, tmp_path: P
 
 
 def test_without_a_network_the_error_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentDataError, match=r"cannot download .*put it into .*gagpo data generate alfworld"):
+    with pytest.raises(EnvironmentDataError, match=r"cannot download .*put them into .*gagpo data generate alfworld"):
         download_dataset(tmp_path / "official", archives_at("http://127.0.0.1:9"), backoff_s=0.001)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from services.env_server.environments.alfworld.engine import NativeEpisode
+from services.env_server.environments.alfworld.game import compile_game
 from services.env_server.environments.alfworld.generator.facts import load_facts, look_alikes
 from services.env_server.environments.alfworld.generator.furnish import Room
 from services.env_server.environments.alfworld.generator.problem import write_problem
@@ -24,6 +26,7 @@ from services.env_server.environments.alfworld.generator.spec import (
 from services.env_server.environments.alfworld.generator.walkthrough import solve
 from services.env_server.environments.alfworld.generator.wording import human_goals
 from services.env_server.environments.alfworld.generator.write import generate_dataset, generate_rooms
+from services.env_server.environments.alfworld.official_layout import OfficialLayout
 from services.env_server.environments.base import EnvironmentDataError
 
 SMALL = make_spec(24, seed=3, difficulty="easy")
@@ -167,6 +170,20 @@ def assert_walkthrough_is_legal(room: Room) -> None:
             assert match and receptacles[where[ids[match[1]]]].location == location
     if not room.goal.needs_lamp:
         assert Counter(where.values())[ids[match[2]]] >= room.goal.wanted
+
+
+@pytest.mark.parametrize("difficulty", DIFFICULTIES)
+def test_every_game_is_won_in_the_native_engine_by_its_walkthrough(difficulty: str, tmp_path: Path) -> None:
+    generate_dataset(make_spec(90, seed=10, difficulty=difficulty), tmp_path / "games")
+    for path in sorted((tmp_path / "games").glob("json_2.1.1/*/*/*/game.tw-pddl")):
+        source = OfficialLayout(path.parents[3], "generated").load(path.parents[2].name, "/".join(path.parts[-3:-1]))
+        episode = NativeEpisode(compile_game(source))
+        turn = episode.reset()
+        for command in source.walkthrough:
+            assert not turn.won
+            assert command in turn.admissible, f"{source.task_id}: {command}"
+            turn = episode.step(command)
+        assert turn.won, source.task_id
 
 
 def test_every_name_in_a_problem_is_declared() -> None:

@@ -101,9 +101,16 @@ def open_default() -> AlfworldDataset:
 
 
 def open_configured() -> AlfworldDataset:
-    """What ``ALFWORLD_DATA`` points to, or the default dataset where it is not set."""
+    """What ``ALFWORLD_DATA`` points to, or the default dataset where it is not set.
+
+    Importing the ``alfworld`` package sets the variable to a folder of its own, which is empty unless its downloader
+    was used; that counts as not set.
+    """
     configured = os.environ.get("ALFWORLD_DATA")
-    return open_dataset(configured) if configured else open_default()
+    package_default = Path.home() / ".cache" / "alfworld"
+    if not configured or (Path(configured) == package_default and not (package_default / "json_2.1.1").exists()):
+        return open_default()
+    return open_dataset(configured)
 
 
 def _official_or_generated(folder: Path) -> str:

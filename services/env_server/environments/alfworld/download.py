@@ -28,7 +28,7 @@ DATA_FOLDER = "json_2.1.1"
 ARCHIVE_ROOT = "json_2.1."
 """Both archives hold one folder whose name starts so; their contents are merged into `DATA_FOLDER`."""
 TIMEOUT_S = 30.0
-ATTEMPTS = 6
+ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,8 @@ def _fetch(archive: Archive, folder: Path, backoff_s: float) -> None:
     kept = _part(folder, archive).stat().st_size if _part(folder, archive).exists() else 0
     raise EnvironmentDataError(
         f"cannot download {archive.url}: {failure}. {kept:,} bytes are kept and the next run continues from there. "
-        f"Without a network here: download {archive.name} elsewhere, put it into {folder}, and run this again; "
+        f"Without a network here: download {' and '.join(a.name for a in OFFICIAL_ARCHIVES)} elsewhere (docs/data.md "
+        f"has the addresses), put them into {folder}, and run this again; "
         "or play generated games instead: `gagpo data generate alfworld --out DIR`"
     )
 

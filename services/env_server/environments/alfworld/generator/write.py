@@ -36,6 +36,7 @@ def generate_dataset(spec: GeneratorSpec, out: Path, on_game: Callable[[], None]
     Does nothing where ``out`` already holds exactly this spec. Calls ``on_game`` after each game, for a progress bar.
     Raises `EnvironmentDataError` where ``out`` holds something else, or no floor plan allows what is asked for.
     """
+    out = out.absolute()
     manifest = json.dumps(spec.to_json(), indent=2) + "\n"
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         if (out / MANIFEST).is_file() and (out / MANIFEST).read_text("utf-8") == manifest:
