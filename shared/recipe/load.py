@@ -22,7 +22,7 @@ class RecipeError(Exception):
 
 
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
-    """Read and check a recipe file; ``model.path`` comes back absolute. Raises `RecipeError`.
+    """Read and check a recipe file; paths in it come back absolute. Raises `RecipeError`.
 
     ``overrides`` are lines of TOML with dotted keys, ``rollout.group_size=4``, that replace what the file says.
     """
@@ -44,7 +44,10 @@ def parse_recipe(text: str, origin: str, folder: Path, overrides: Sequence[str] 
         faults = "\n".join(f"  {_explain(fault)}" for fault in error.errors())
         raise RecipeError(f"{origin} is not a valid recipe:\n{faults}") from error
     model = recipe.model.model_copy(update={"path": (folder / recipe.model.path).resolve()})
-    return recipe.model_copy(update={"model": model})
+    prompt = recipe.prompt
+    if prompt.template.endswith(".jinja"):
+        prompt = prompt.model_copy(update={"template": str((folder / prompt.template).resolve())})
+    return recipe.model_copy(update={"model": model, "prompt": prompt})
 
 
 def save_recipe(recipe: Recipe, path: Path) -> None:
