@@ -1,0 +1,52 @@
+"""``gagpo train``: run a recipe on this machine, every service as a process of its own."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gagpo.stack import ServiceDiedError
+from gagpo.training import RunFolderError, claim_run_folder, train_locally
+from shared.recipe import RecipeError, load_recipe
+
+RUNS = Path("runs")
+
+console = Console(highlight=False)
+errors = Console(stderr=True, highlight=False)
+
+
+def train(
+    recipe: Annotated[Path, typer.Argument(help="A recipe, such as configs/alfworld-cpu.toml.")],
+    seed: Annotated[int | None, typer.Option(help="Replace the recipe's seed.")] = None,
+    override: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key: rollout.group_size=4")
+    ] = None,
+    run: Annotated[str | None, typer.Option(help="Name of the run; by default the recipe's name and seed.")] = None,
+    runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = RUNS,
+) -> None:
+    """Train on this machine: Redis, env server, policy server, orchestrator and trainer, each a process.
+
+    The same command again goes on where an interrupted run stopped. REDIS_URL and ALFWORLD_DATA are used where set.
+    """
+    changes = list(override or [])
+    if seed is not None:
+        changes.append(f"seed={seed}")
+    train_recipe(recipe, changes, run, runs)
+
+
+def train_recipe(recipe: Path, changes: list[str], run: str | None, runs: Path) -> None:
+    """Train a recipe and report; exits with 1 and one clear message where that is not possible, 130 on Ctrl-C."""
+    try:
+        loaded = load_recipe(recipe, changes)
+        folder = claim_run_folder(loaded, runs, run)
+        if folder.complete:
+            console.print(f"{folder.path} is complete already; {folder.summary} holds its figures.")
+            return
+        train_locally(folder, loaded)
+    except (RecipeError, RunFolderError, ServiceDiedError) as error:
+        errors.print(str(error), style="red", markup=False)
+        raise typer.Exit(1) from error
+    except KeyboardInterrupt as interrupt:
+        errors.print("Interrupted; every process was stopped. The same command goes on from the last checkpoint.")
+        raise typer.Exit(130) from interrupt

@@ -1,0 +1,39 @@
+"""The tasks of a local run: the ones a data folder holds, or ones that are generated as the recipe says."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from gagpo.commands.data import module_of
+from shared.recipe import Recipe
+
+
+def data_folders(recipe: Recipe) -> dict[str, str]:
+    """Variables for the env server: where the tasks are that the recipe generates for itself.
+
+    A folder that the user set (``ALFWORLD_DATA``) wins. Raises `subprocess.CalledProcessError` when generating fails.
+    """
+    folders = {}
+    for environment in recipe.environments:
+        variable = f"{environment.name.upper()}_DATA"
+        if environment.generate is not None and not os.environ.get(variable):
+            folders[variable] = str(_generated(environment.name, environment.generate))
+    return folders
+
+
+def _generated(environment: str, arguments: list[str]) -> Path:
+    """Equal arguments share one folder, made once for all runs."""
+    digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()[:12]
+    folder = _cache() / f"{environment}-generated-{digest}"
+    if not folder.exists():
+        module = module_of(environment)
+        subprocess.run(
+            [sys.executable, "-m", module, "generate", *arguments, "--out", str(folder)], check=True, timeout=600
+        )
+    return folder
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("GAGPO_CACHE") or Path.home() / ".cache" / "gagpo")
