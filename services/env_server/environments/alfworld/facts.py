@@ -4,7 +4,7 @@ A state is then a single Python integer: cheap to copy, compare, hash and test a
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,6 +25,16 @@ class _Layout:
     size: int
     ranks: tuple[Mapping[int, int], ...]
     values: tuple[Sequence[int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Join:
+    """How to find the solutions of a conjunction: match the steps in order, try the free variables, check the rest."""
+
+    conjunction: Conjunction
+    steps: tuple[Literal, ...]
+    free: tuple[tuple[str, Sequence[int]], ...]
+    checks: tuple[Literal, ...]
 
 
 class FactTable:
@@ -56,6 +66,9 @@ class FactTable:
         self._columns = self._reachable_columns(domain, initial)
         self._layouts = self._lay_out()
         self._decoded: dict[int, tuple[str, Fact]] = {}
+        self._pattern_masks: dict[tuple[str, tuple[int | None, ...]], int] = {}
+        self._masks: dict[tuple[str, tuple[frozenset[int] | None, ...]], int] = {}
+        self._joins: dict[tuple[int, tuple[str, ...]], _Join] = {}
         self.initial_state = self.bits((name, fact) for name in self._layouts for fact in initial[name])
 
     def members(self, kind: str) -> frozenset[int]:
@@ -136,10 +149,9 @@ class FactTable:
             return 0
         position = layout.base
         for ranks, value in zip(layout.ranks, fact, strict=True):
-            rank = ranks.get(value)
-            if rank is None:
+            if value not in ranks:
                 return 0
-            position += rank
+            position += ranks[value]
         return 1 << position
 
     def bits(self, facts: Iterable[tuple[str, Fact]]) -> int:
@@ -149,19 +161,39 @@ class FactTable:
             state |= self.bit(predicate, fact)
         return state
 
-    def mask(self, predicate: str, allowed: Sequence[Collection[int] | None]) -> int:
+    def mask(self, predicate: str, allowed: tuple[frozenset[int] | None, ...]) -> int:
         """The bits of every fact whose arguments are among those allowed (None: any), place by place."""
+        key = (predicate, allowed)
+        known = self._masks.get(key)
+        if known is None:
+            known = self._masks[key] = self._make_mask(predicate, allowed)
+        return known
+
+    def _make_mask(self, predicate: str, allowed: tuple[frozenset[int] | None, ...]) -> int:
         layout = self._layouts.get(predicate)
         if layout is None or len(allowed) != len(layout.ranks):
             return 0
         result = 1 << layout.base
         for ranks, values, wanted in zip(layout.ranks, layout.values, allowed, strict=True):
-            shifts = [ranks[value] for value in (values if wanted is None else wanted) if value in ranks]
             widened = 0
-            for shift in shifts:
-                widened |= result << shift
+            for value in values if wanted is None else wanted:
+                if value in ranks:
+                    widened |= result << ranks[value]
             result = widened
         return result
+
+    def pattern_mask(self, predicate: str, pattern: tuple[int | None, ...]) -> int:
+        """`mask` for one value or any (None) in each place."""
+        key = (predicate, pattern)
+        known = self._pattern_masks.get(key)
+        if known is None:
+            allowed = tuple(None if value is None else frozenset((value,)) for value in pattern)
+            known = self._pattern_masks[key] = self._make_mask(predicate, allowed)
+        return known
+
+    def column(self, predicate: str, position: int) -> frozenset[int]:
+        """The things that can ever stand in one argument place of a predicate."""
+        return self._columns.get((predicate, position), frozenset())
 
     def mask_of(self, predicate: str) -> int:
         """The bits of every fact of a predicate; 0 for a predicate that never changes."""
@@ -207,62 +239,94 @@ class FactTable:
 
         Literals over changing facts are left to the caller.
         """
-        pending = [x for x in conjunction.literals if x.predicate not in self.changing]
-        yield from self._extend(conjunction, pending, dict(binding))
+        key = (id(conjunction), tuple(binding))
+        join = self._joins.get(key)
+        if join is None:
+            join = self._joins[key] = self._order(conjunction, set(binding))
+        yield from self._extend(join, 0, binding)
 
-    def _extend(self, conjunction: Conjunction, pending: list[Literal], binding: Binding) -> Iterator[Binding]:
+    def _order(self, conjunction: Conjunction, bound: set[str]) -> "_Join":
+        """The order in which to match literals: always the one with the fewest unbound variables."""
+        pending = [x for x in conjunction.literals if x.predicate not in self.changing]
         matchable = [x for x in pending if x.positive and x.predicate != "="]
-        if matchable:
-            literal = min(
-                matchable, key=lambda x: sum(t in conjunction.variables and t not in binding for t in x.terms)
-            )
+        steps = []
+        while matchable:
+            literal = min(matchable, key=lambda x: sum(t in conjunction.variables and t not in bound for t in x.terms))
+            matchable.remove(literal)
+            bound.update(term for term in literal.terms if term in conjunction.variables)
+            steps.append(literal)
+        free = [
+            (name, sorted(self.candidates(conjunction)[name])) for name in conjunction.variables if name not in bound
+        ]
+        return _Join(conjunction, tuple(steps), tuple(free), tuple(x for x in pending if x not in steps))
+
+    def _extend(self, join: "_Join", step: int, binding: Binding) -> Iterator[Binding]:
+        while step < len(join.steps):
+            literal = join.steps[step]
             pattern = [self._value(term, binding) for term in literal.terms]
-            rest = [x for x in pending if x is not literal]
-            for fact in self.constant_facts(literal.predicate, pattern):
-                extended = dict(binding)
-                for term, value in zip(literal.terms, fact, strict=True):
-                    if term in conjunction.variables and term not in extended:
-                        if value not in self.members(conjunction.variables[term]):
-                            break
-                        extended[term] = value
-                    elif self._value(term, extended) != value:
-                        break
-                else:
-                    yield from self._extend(conjunction, rest, extended)
-            return
-        free = next((name for name in conjunction.variables if name not in binding), None)
-        if free is not None:
-            for value in sorted(self.candidates(conjunction)[free]):
-                yield from self._extend(conjunction, pending, {**binding, free: value})
-        elif all(self._checks(literal, binding) for literal in pending):
+            if None in pattern:
+                for extended in self._matches(join.conjunction, literal, pattern, binding):
+                    yield from self._extend(join, step + 1, extended)
+                return
+            if tuple(pattern) not in self.constant.get(literal.predicate, ()):
+                return
+            step += 1
+        if step < len(join.steps) + len(join.free):
+            name, values = join.free[step - len(join.steps)]
+            for value in values:
+                yield from self._extend(join, step + 1, {**binding, name: value})
+        elif not join.checks or all(self._checks(literal, binding) for literal in join.checks):
             yield binding
 
+    def _matches(
+        self, conjunction: Conjunction, literal: Literal, pattern: Sequence[int | None], binding: Binding
+    ) -> Iterator[Binding]:
+        for fact in self.constant_facts(literal.predicate, pattern):
+            extended = dict(binding)
+            for term, value in zip(literal.terms, fact, strict=True):
+                if term in conjunction.variables and term not in extended:
+                    if value not in self.members(conjunction.variables[term]):
+                        break
+                    extended[term] = value
+                elif self._value(term, extended) != value:
+                    break
+            else:
+                yield extended
+
     def _checks(self, literal: Literal, binding: Binding) -> bool:
-        fact = tuple(self._value(term, binding) for term in literal.terms)
+        fact = self.fact_of(literal, binding)
         if literal.predicate == "=":
             return (fact[0] == fact[1]) == literal.positive
         return (fact in self.constant.get(literal.predicate, ())) == literal.positive
 
-    def _value(self, term: str, binding: Mapping[str, int]) -> int | None:
+    def _value(self, term: str, binding: Binding) -> int | None:
         """A term's value: None for a variable not yet chosen, -1 for a constant that the game has not."""
-        return binding.get(term) if term.startswith("?") else self.index.get(term, -1)
+        return binding.get(term) if term[0] == "?" else self.index.get(term, -1)
 
     def fact_of(self, literal: Literal, binding: Binding) -> Fact:
         """The literal's arguments under a full binding."""
-        return tuple(-1 if (value := self._value(term, binding)) is None else value for term in literal.terms)
+        return tuple([binding[term] if term in binding else self.index.get(term, -1) for term in literal.terms])
 
-    def reach(self, conjunction: Conjunction, literal: Literal, binding: Binding) -> int:
-        """The bits of the facts that could make ``literal`` true under a partial binding: a superset, found cheaply."""
-        possible: dict[str, Collection[int]] = dict(self.candidates(conjunction))
-        possible.update((name, (value,)) for name, value in binding.items())
+    def narrow(self, conjunction: Conjunction, binding: Binding) -> dict[str, frozenset[int]] | None:
+        """For each variable the things that could stand there under a partial binding: a superset, found cheaply.
+
+        None where some variable has nothing left.
+        """
+        possible = {**self.candidates(conjunction), **{name: frozenset((value,)) for name, value in binding.items()}}
         for other in conjunction.literals:
             if other.positive and other.predicate in self.constant:
-                unbound = [term for term in other.terms if term.startswith("?") and term not in binding]
+                unbound = [term for term in other.terms if term[0] == "?" and term not in binding]
                 if len(unbound) == 1:
+                    place = other.terms.index(unbound[0])
                     facts = self.constant_facts(other.predicate, [self._value(t, binding) for t in other.terms])
-                    found = {fact[other.terms.index(unbound[0])] for fact in facts}
-                    possible[unbound[0]] = found & set(possible[unbound[0]])
+                    possible[unbound[0]] &= frozenset([fact[place] for fact in facts])
+                    if not possible[unbound[0]]:
+                        return None
+        return possible
+
+    def reach(self, literal: Literal, possible: Mapping[str, frozenset[int]]) -> int:
+        """The bits of the facts that ``literal`` can be, with variables among those possible."""
         return self.mask(
             literal.predicate,
-            [possible[t] if t.startswith("?") else (self.index.get(t, -1),) for t in literal.terms],
+            tuple([possible[t] if t[0] == "?" else frozenset((self.index.get(t, -1),)) for t in literal.terms]),
         )

@@ -4,24 +4,21 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from services.env_server.environments.alfworld.facts import Binding, FactTable
+from services.env_server.environments.alfworld.facts import FactTable
 from services.env_server.environments.alfworld.game_source import GameSource
 from services.env_server.environments.alfworld.grammar import Thing, parse_grammar
-from services.env_server.environments.alfworld.narrator import Narrator, Situation
+from services.env_server.environments.alfworld.narrator import Narrator, Situation, Voice
 from services.env_server.environments.alfworld.operators import Operator, OperatorTable, View
 from services.env_server.environments.alfworld.pddl import (
     Conjunction,
     Domain,
     Problem,
-    Schema,
     parse_domain,
     parse_problem,
 )
 
 _GOAL_MARK = "UNKNOWN GOAL"
 """What the grammar of the alfworld package has in the place of the goal."""
-
-_TEXTS_KEPT = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +39,7 @@ class Game:
         domain, problem = parse_domain(source.domain), parse_problem(source.problem)
         self.source = source
         self.goal = goal_shown
+        self.domain = domain
         self.table = FactTable(domain, problem)
         names = _number(self.table.ids)
         self.things: Sequence[Thing] = tuple(
@@ -57,10 +55,16 @@ class Game:
         for predicate in self._narrator.asked(negated=True):
             self.removable |= self.table.mask_of(predicate)
         self.initial = State(self.table.initial_state, 0)
-        self._operators = OperatorTable(domain, self.table, self._grammar.actions.__contains__, self._command)
-        self._goal_parts = self._ground_goal(problem.goal)
+        voices: dict[str, tuple[Voice, Voice]] = {}
+        for schema in domain.schemas:
+            if words := self._grammar.actions.get(schema.name):
+                parameters = [(name.strip("?"), kind) for name, kind in schema.parameters]
+                command, answer = (Voice(self._narrator, x, parameters) for x in (words.template, words.feedback))
+                voices[schema.name] = (command, answer)
+        self._operators = OperatorTable(domain, self.table, voices)
+        self.goal_parts = self._ground_goal(problem.goal)
         self._goal_mask = 0
-        for part in self._goal_parts:
+        for part in self.goal_parts:
             for need, forbid in part:
                 self._goal_mask |= need | forbid
         self._won: dict[int, bool] = {}
@@ -79,7 +83,7 @@ class Game:
         won = self._won.get(seen)
         if won is None:
             won = self._won[seen] = all(
-                any(seen & need == need and not seen & forbid for need, forbid in part) for part in self._goal_parts
+                any(seen & need == need and not seen & forbid for need, forbid in part) for part in self.goal_parts
             )
         return won
 
@@ -103,19 +107,7 @@ class Game:
 
     def answer(self, operator: Operator, after: State) -> str:
         """What the game says to an action, given the state that it led to."""
-        if operator.text_facts < 0:
-            operator.text_facts, operator.text_removed = self._narrator.reads(
-                self._grammar.actions[operator.schema.name].feedback, self._mapping(operator.schema, operator.arguments)
-            )
-        key = (after.facts & operator.text_facts, after.removed & operator.text_removed)
-        text = operator.texts.get(key)
-        if text is None:
-            if len(operator.texts) >= _TEXTS_KEPT:
-                operator.texts.clear()
-            symbols = self._grammar.actions[operator.schema.name].feedback
-            mapping = self._mapping(operator.schema, operator.arguments)
-            text = operator.texts[key] = self._narrator.tell(symbols, mapping, Situation(after.facts, after.removed))
-        return text
+        return operator.answer.tell(after.facts, after.removed)
 
     def held(self, state: State) -> list[str]:
         """Names of what the agent holds, sorted."""
@@ -128,17 +120,6 @@ class Game:
         Left out is what the domain only ever writes (ALFRED notes what was looked at), so that looking changes nothing.
         """
         return (state.facts & self._relevant_mask).to_bytes(self.table.width // 8 + 1, "little")
-
-    @staticmethod
-    def _mapping(schema: Schema, arguments: Sequence[int]) -> dict[tuple[str, str], int]:
-        return {
-            (name.strip("?"), kind): value for (name, kind), value in zip(schema.parameters, arguments, strict=True)
-        }
-
-    def _command(self, schema: Schema, binding: Binding) -> str:
-        mapping = self._mapping(schema, [binding[name] for name, _ in schema.parameters])
-        situation = Situation(self.table.initial_state, 0)
-        return self._narrator.tell(self._grammar.actions[schema.name].template, mapping, situation)
 
     def _ground_goal(self, goal: Sequence[Sequence[Conjunction]]) -> list[list[tuple[int, int]]]:
         parts = []

@@ -34,7 +34,13 @@ class Thing:
 Placeholder: TypeAlias = tuple[str, str]
 """(name, type), such as ``("r", "receptacle")``: two with one name and different types are different."""
 
-Expression: TypeAlias = Callable[[Mapping[str, Thing]], str]
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """What stands in curly brackets: a text made of the things that placeholders of these names stand for."""
+
+    names: frozenset[str]
+    evaluate: Callable[[Mapping[str, Thing]], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +88,20 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
+class Phrase:
+    """Symbols, with everything that deriving them can ask: queries, and the names of placeholders."""
+
+    symbols: tuple[Symbol, ...]
+    queries: tuple[Query, ...]
+    names: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
 class ActionText:
     """How a command is written, and how the game answers it."""
 
-    template: tuple[Symbol, ...]
-    feedback: tuple[Symbol, ...]
+    template: Phrase
+    feedback: Phrase
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +128,7 @@ def parse_grammar(text: str) -> Grammar:
     """Parse a twl2 text. Raises `GrammarError`. Results are kept, so share texts among games where that is possible."""
     tokens = _tokens(text)
     definitions: dict[str, list[dict[str, str]]] = {}
-    actions: dict[str, ActionText] = {}
+    written: dict[str, tuple[tuple[Symbol, ...], tuple[Symbol, ...]]] = {}
     for kind, value in tokens:
         if value == "grammar":
             definitions.update(json.loads(_field(tokens)))
@@ -124,14 +139,41 @@ def parse_grammar(text: str) -> Grammar:
                 raise GrammarError(f"the grammar's action {name} lacks its template or its feedback")
             lines = fields.get("grammar", "{}").split("\n")
             definitions.update(json.loads("\n".join(line for line in lines if not line.lstrip().startswith("#"))))
-            actions[name.lower()] = ActionText(parse_symbols(fields["template"]), parse_symbols(fields["feedback"]))
+            written[name.lower()] = (parse_symbols(fields["template"]), parse_symbols(fields["feedback"]))
         else:
             raise GrammarError(f"the grammar has {kind} {value[:40]!r} where a grammar or an action should start")
     rules = {
         name: tuple(Rule(parse_query(way.get("condition", "")), parse_symbols(way["rhs"])) for way in ways)
         for name, ways in definitions.items()
     }
+    actions = {
+        name: ActionText(_phrase(template, rules), _phrase(feedback, rules))
+        for name, (template, feedback) in written.items()
+    }
     return Grammar(rules, actions)
+
+
+def _phrase(symbols: tuple[Symbol, ...], rules: Mapping[str, tuple[Rule, ...]]) -> Phrase:
+    queries: dict[Query, None] = {}
+    names: set[str] = set()
+    seen: set[str] = set()
+    pending: list[Symbol] = list(symbols)
+    while pending:
+        symbol = pending.pop()
+        reference = symbol if isinstance(symbol, Reference) else None
+        if isinstance(symbol, Conditional):
+            queries.update(dict.fromkeys(symbol.given))
+            if isinstance(symbol.expression, Reference):
+                reference = symbol.expression
+            else:
+                names |= symbol.expression.names
+        if reference is not None and reference.name not in seen:
+            seen.add(reference.name)
+            for rule in rules.get(reference.name, ()):
+                queries.update(dict.fromkeys(rule.condition))
+                pending.extend(rule.symbols)
+    names.update(name for query in queries for name, _ in query.placeholders)
+    return Phrase(symbols, tuple(queries), frozenset(names))
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -223,20 +265,19 @@ def parse_symbols(text: str) -> tuple[Symbol, ...]:
 def _expression(source: str) -> Expression:
     """Compile the few forms of Python expression that grammars use: names, attributes, strings, ``+`` and ``or``."""
     try:
-        return _compile(ast.parse(source.strip(), mode="eval").body)
+        body = ast.parse(source.strip(), mode="eval").body
     except SyntaxError as error:
         raise GrammarError(f"the grammar's expression {source!r} is malformed") from error
+    return Expression(frozenset(n.id for n in ast.walk(body) if isinstance(n, ast.Name)), _compile(body))
 
 
-def _compile(node: ast.expr) -> Expression:
+def _compile(node: ast.expr) -> Callable[[Mapping[str, Thing]], str]:
     match node:
         case ast.Constant(value=str(text)):
             return lambda things: text
         case ast.Name(id=name):
             return lambda things: things[name].name
-        case ast.Attribute(
-            value=ast.Name(id=name), attr="id" | "type" | "name" | "definite" | "indefinite" as attribute
-        ):
+        case ast.Attribute(value=ast.Name(id=name), attr=attribute) if attribute in Thing.__slots__:
             return lambda things: str(getattr(things[name], attribute))
         case ast.BinOp(left=left, op=ast.Add(), right=right):
             first, second = _compile(left), _compile(right)

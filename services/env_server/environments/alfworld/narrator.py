@@ -1,6 +1,6 @@
 """Telling a game's state in the words of its grammar."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,6 +10,7 @@ from services.env_server.environments.alfworld.grammar import (
     Expression,
     Grammar,
     GrammarError,
+    Phrase,
     Placeholder,
     Query,
     Reference,
@@ -21,6 +22,10 @@ from services.env_server.environments.alfworld.grammar import (
 
 Mapped: TypeAlias = Mapping[Placeholder, int]
 """Which thing each placeholder stands for."""
+
+
+_TEXTS_KEPT = 1024
+"""Texts remembered per tale before they are forgotten all at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +42,7 @@ class Narrator:
     def __init__(self, grammar: Grammar, table: FactTable, things: Sequence[Thing], goal: tuple[str, str]) -> None:
         """``goal`` is (what stands in the grammar's texts, what to show instead)."""
         self._grammar = grammar
-        self._table = table
+        self.table = table
         self._things = things
         self._goal = goal
 
@@ -45,41 +50,15 @@ class Narrator:
         """The text that the symbols derive to."""
         return "".join(self._derive(symbols, mapping, situation))
 
-    def reads(self, symbols: Sequence[Symbol], mapping: Mapped) -> tuple[int, int]:
-        """Which bits of (facts, removed) a text can depend on: the same bits give the same text."""
-        facts = removed = 0
-        for query in self._queries(symbols, set()):
-            if query.predicate in self._table.changing:
-                allowed = [None if (v := mapping.get(ph)) is None else (v,) for ph in query.placeholders]
-                mask = self._table.mask(query.predicate, allowed)
-                if query.negated:
-                    removed |= mask
-                else:
-                    facts |= mask
-        return facts, removed
-
     def asked(self, *, negated: bool = False) -> frozenset[str]:
         """The predicates that some rule asks about (``negated``: with ``not_``)."""
-        every = [symbol for rules in self._grammar.rules.values() for rule in rules for symbol in rule.symbols]
-        asked = [*self._queries(every, set())]
-        asked += [query for rules in self._grammar.rules.values() for rule in rules for query in rule.condition]
+        rules = [rule for named in self._grammar.rules.values() for rule in named]
+        asked = [query for rule in rules for query in rule.condition]
+        for rule in rules:
+            for symbol in rule.symbols:
+                if isinstance(symbol, Conditional):
+                    asked.extend(symbol.given)
         return frozenset(query.predicate for query in asked if query.negated or not negated)
-
-    def _queries(self, symbols: Sequence[Symbol], seen: set[str]) -> Iterator[Query]:
-        for symbol in symbols:
-            names = []
-            if isinstance(symbol, Reference):
-                names.append(symbol.name)
-            elif isinstance(symbol, Conditional):
-                yield from symbol.given
-                if isinstance(symbol.expression, Reference):
-                    names.append(symbol.expression.name)
-            for name in names:
-                if name not in seen:
-                    seen.add(name)
-                    for rule in self._rules(name):
-                        yield from rule.condition
-                        yield from self._queries(rule.symbols, seen)
 
     def _rules(self, name: str) -> tuple[Rule, ...]:
         rules = self._grammar.rules.get(name)
@@ -109,7 +88,7 @@ class Narrator:
         if isinstance(expression, Reference):
             return self._refer(expression.name, mapping, situation)
         variables: dict[str, Thing] = {name: self._things[thing] for (name, _), thing in mapping.items()}
-        return expression(variables)
+        return expression.evaluate(variables)
 
     def _listed(self, items: Sequence[str], mapping: Mapped, situation: Situation) -> str:
         if not items:
@@ -133,7 +112,7 @@ class Narrator:
             for placeholder, thing in zip(query.placeholders, fact, strict=True):
                 known = extended.get(placeholder)
                 if known is None:
-                    if thing in extended.values() or thing not in self._table.members(placeholder[1]):
+                    if thing in extended.values() or thing not in self.table.members(placeholder[1]):
                         break
                     extended[placeholder] = thing
                 elif known != thing:
@@ -141,11 +120,79 @@ class Narrator:
             else:
                 yield from self._answers(queries[1:], extended, situation)
 
-    def _matching(self, query: Query, mapping: Mapped, situation: Situation) -> Iterator[tuple[int, ...]]:
-        pattern = [mapping.get(placeholder) for placeholder in query.placeholders]
-        if query.predicate in self._table.changing:
-            mask = self._table.mask(query.predicate, [None if value is None else (value,) for value in pattern])
-            found = (situation.removed if query.negated else situation.facts) & mask
-            yield from sorted(fact for _, fact in self._table.true_facts(found))
-        elif not query.negated:
-            yield from self._table.constant_facts(query.predicate, pattern)
+    def _matching(self, query: Query, mapping: Mapped, situation: Situation) -> Iterable[tuple[int, ...]]:
+        pattern = tuple([mapping.get(placeholder) for placeholder in query.placeholders])
+        if query.predicate in self.table.changing:
+            facts = situation.removed if query.negated else situation.facts
+            return sorted(
+                fact for _, fact in self.table.true_facts(facts & self.table.pattern_mask(query.predicate, pattern))
+            )
+        return () if query.negated else self.table.constant_facts(query.predicate, pattern)
+
+
+class Tale:
+    """What a phrase says about certain things, depending on the state; remembers what it said."""
+
+    __slots__ = ("_facts", "_mapping", "_narrator", "_phrase", "_removed", "_texts")
+
+    def __init__(self, narrator: Narrator, phrase: Phrase, mapping: Mapped, reads: tuple[int, int]) -> None:
+        """``reads`` are the bits of (facts, removed) that the text can depend on."""
+        self._narrator, self._phrase, self._mapping = narrator, phrase, mapping
+        self._facts, self._removed = reads
+        self._texts: dict[tuple[int, int], str] = {}
+
+    def tell(self, facts: int, removed: int) -> str:
+        """The text in a situation."""
+        key = (facts & self._facts, removed & self._removed)
+        text = self._texts.get(key)
+        if text is None:
+            if len(self._texts) >= _TEXTS_KEPT:
+                self._texts.clear()
+            text = self._narrator.tell(self._phrase.symbols, self._mapping, Situation(facts, removed))
+            self._texts[key] = text
+        return text
+
+
+class Voice:
+    """One phrase of an action, for whatever arguments. Arguments that cannot make a difference share one `Tale`."""
+
+    def __init__(self, narrator: Narrator, phrase: Phrase, parameters: Sequence[Placeholder]) -> None:
+        """``parameters`` are the action's, in order."""
+        self._narrator, self._phrase, self._parameters = narrator, phrase, parameters
+        self._mentioned = [i for i, (name, _) in enumerate(parameters) if name in phrase.names]
+        self._unmentioned = [i for i, (name, _) in enumerate(parameters) if name not in phrase.names]
+        # No two placeholders stand for one thing, so even an argument that is never mentioned keeps others from it.
+        self._contested: set[int] = set()
+        for query in phrase.queries:
+            for position, placeholder in enumerate(query.placeholders):
+                if placeholder not in parameters:
+                    self._contested |= narrator.table.column(query.predicate, position)
+        self._tales: dict[tuple[int, ...], Tale] = {}
+
+    def depends_on(self, position: int) -> bool:
+        """Whether the argument in this place can make a difference to the text."""
+        return position in self._mentioned or not self._contested.isdisjoint(
+            self._narrator.table.members(self._parameters[position][1])
+        )
+
+    def about(self, arguments: Sequence[int]) -> Tale:
+        """What the phrase says about these arguments."""
+        key = [arguments[i] for i in self._mentioned]
+        key += [arguments[i] for i in self._unmentioned if arguments[i] in self._contested]
+        tale = self._tales.get(tuple(key))
+        if tale is None:
+            mapping = dict(zip(self._parameters, arguments, strict=True))
+            tale = self._tales[tuple(key)] = Tale(self._narrator, self._phrase, mapping, self._reads(mapping))
+        return tale
+
+    def _reads(self, mapping: Mapped) -> tuple[int, int]:
+        table = self._narrator.table
+        facts = removed = 0
+        for query in self._phrase.queries:
+            if query.predicate in table.changing:
+                mask = table.pattern_mask(query.predicate, tuple([mapping.get(ph) for ph in query.placeholders]))
+                if query.negated:
+                    removed |= mask
+                else:
+                    facts |= mask
+        return facts, removed

@@ -4,11 +4,12 @@ Most actions need the agent to be at one place, so a state is looked at through 
 that needs one more changing fact (something lies here, something is held) is grounded when that fact first shows up.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from services.env_server.environments.alfworld.facts import Binding, FactTable
+from services.env_server.environments.alfworld.narrator import Tale, Voice
 from services.env_server.environments.alfworld.pddl import Conjunction, Domain, Literal, PddlError, Schema
 
 ANCHOR = "atlocation"
@@ -29,10 +30,7 @@ class Operator:
     delete: int
     conditional: tuple[tuple[int, int, int, int], ...]
     """(bits needed, bits forbidden, bits to add, bits to delete)."""
-    text_facts: int = -1
-    """Bits that the answer's text depends on; -1 until the text is first told."""
-    text_removed: int = 0
-    texts: dict[tuple[int, int], str] = field(default_factory=dict)
+    answer: Tale
 
 
 Candidate: TypeAlias = tuple[int, int, Operator]
@@ -48,13 +46,28 @@ class View:
 
 
 @dataclass(eq=False, slots=True)
+class Alternative:
+    """One conjunction that makes an action possible."""
+
+    schema: Schema
+    conjunction: Conjunction
+    changing: Sequence[Literal]
+    """Its literals over changing facts."""
+    anchor: Literal | None
+    """The one that says where the agent must be."""
+    placeless: bool
+    """Where the agent is makes no difference to what the action does and says, so that all places share operators."""
+    shared: "list[Candidate] | None" = None
+
+
+@dataclass(eq=False, slots=True)
 class Place:
     """What can be done where the agent is."""
 
     fixed: dict[str, Operator]
     """Possible whenever the agent is here."""
     tested: list[Candidate]
-    triggers: list[tuple[int, Conjunction, Schema, Literal, Binding]]
+    triggers: list[tuple[int, Alternative, Literal, Binding]]
     """Facts (as a mask) that may allow more, and what to ground when one of them is true."""
     trigger_mask: int
     view_mask: int
@@ -66,28 +79,36 @@ class Place:
 class OperatorTable:
     """The operators of one game, grounded as they are needed."""
 
-    def __init__(
-        self, domain: Domain, table: FactTable, worded: Callable[[str], bool], word: Callable[[Schema, Binding], str]
-    ) -> None:
-        """``worded`` says whether an action has a command; ``word`` writes the command of an action's binding."""
+    def __init__(self, domain: Domain, table: FactTable, voices: Mapping[str, tuple[Voice, Voice]]) -> None:
+        """``voices`` gives (command, answer) for each action that has words; no other can be typed."""
         self._table = table
-        self._word = word
+        self._voices = voices
         self._operators: dict[tuple[str, tuple[int, ...]], Operator] = {}
         self._places: dict[int, Place] = {}
-        self._alternatives = [
-            (schema, conjunction, next((x for x in conjunction.literals if self._is_anchor(x)), None))
-            for schema in domain.schemas
-            if worded(schema.name)
-            for conjunction in schema.preconditions
-            if all(table.candidates(conjunction).values())
-        ]
+        self._alternatives = []
+        for schema in domain.schemas:
+            for conjunction in schema.preconditions if schema.name in voices else ():
+                if all(table.candidates(conjunction).values()):
+                    changing = [x for x in conjunction.literals if x.predicate in table.changing]
+                    anchor = next((x for x in changing if x.predicate == ANCHOR and x.positive), None)
+                    placeless = anchor is not None and self._is_placeless(schema, conjunction, anchor)
+                    self._alternatives.append(Alternative(schema, conjunction, changing, anchor, placeless))
         self._anchors = table.mask_of(ANCHOR)
         if (table.initial_state & self._anchors).bit_count() != 1:
             raise PddlError(f"the PDDL problem must state exactly one {ANCHOR} fact at first")
 
-    @staticmethod
-    def _is_anchor(literal: Literal) -> bool:
-        return literal.predicate == ANCHOR and literal.positive
+    def _is_placeless(self, schema: Schema, conjunction: Conjunction, anchor: Literal) -> bool:
+        """True for moving about: the place it starts from matters to nothing but its own ``not at``."""
+        start = anchor.terms[-1]
+        position = next((i for i, (name, _) in enumerate(schema.parameters) if name == start), None)
+        used = [x for x in conjunction.literals if x is not anchor] + [e.literal for e in schema.effects]
+        used += [condition for effect in schema.effects for condition in effect.conditions]
+        left = Literal(anchor.predicate, anchor.terms, positive=False)
+        return (
+            position is not None
+            and all(start not in x.terms or x == left for x in used)
+            and not any(voice.depends_on(position) for voice in self._voices[schema.name])
+        )
 
     def view(self, state: int) -> View:
         """What can be done in a state."""
@@ -124,35 +145,54 @@ class OperatorTable:
         """Find out what can be done at a place, up to what depends on further facts."""
         place = Place({}, [], [], 0, anchor)
         _, here = self._table.decode(anchor)
-        for schema, conjunction, at in self._alternatives:
-            binding = {} if at is None else self._unify(conjunction, at, here, {})
+        for option in self._alternatives:
+            binding = {} if option.anchor is None else self._unify(option.conjunction, option.anchor, here, {})
             if binding is None:
                 continue
-            changing = [x for x in conjunction.literals if x.predicate in self._table.changing and x is not at]
-            reaches = [self._table.reach(conjunction, x, binding) for x in changing]
+            possible = self._table.narrow(option.conjunction, binding)
+            if possible is None:
+                continue
+            others = [x for x in option.changing if x is not option.anchor]
+            reaches = [self._table.reach(x, possible) for x in others]
             for reach in reaches:
                 place.view_mask |= reach
-            positive = [(reach, x) for reach, x in zip(reaches, changing, strict=True) if x.positive]
+            positive = [(reach, x) for reach, x in zip(reaches, others, strict=True) if x.positive]
             if positive:
                 reach, literal = max(positive, key=lambda pair: pair[0].bit_count())
-                place.triggers.append((reach, conjunction, schema, literal, binding))
+                place.triggers.append((reach, option, literal, binding))
                 place.trigger_mask |= reach
                 continue
-            for need, forbid, operator in self._ground(schema, conjunction, binding):
+            for need, forbid, operator in self._ground_here(option, binding, anchor):
                 if need & ~anchor or forbid:
                     place.tested.append((need, forbid, operator))
                 else:
                     place.fixed.setdefault(operator.command, operator)
         return place
 
+    def _ground_here(self, option: Alternative, binding: Binding, anchor: int) -> list[Candidate]:
+        """The operators of an action that asks for no changing fact but where the agent is."""
+        if not option.placeless:
+            return [x for x in self._ground(option, binding) if self._changes(x, anchor)]
+        if option.shared is None:
+            option.shared = [(need & ~self._anchors, forbid, x) for need, forbid, x in self._ground(option, binding)]
+        return [
+            (need, forbid, x) for need, forbid, x in option.shared if self._changes((need | anchor, forbid, x), anchor)
+        ]
+
+    def _changes(self, candidate: Candidate, anchor: int) -> bool:
+        """As in stock's planner, an action that can change nothing (going to where one is) does not exist."""
+        need, forbid, operator = candidate
+        delete = operator.delete & ~self._anchors | operator.delete & anchor
+        return bool(operator.conditional or operator.add & ~need or delete & ~forbid)
+
     def _ground_for(self, place: Place, trigger: int) -> list[Candidate]:
         predicate, fact = self._table.decode(trigger)
         found: list[Candidate] = []
-        for reach, conjunction, schema, literal, binding in place.triggers:
+        for reach, option, literal, binding in place.triggers:
             if reach & trigger and literal.predicate == predicate:
-                bound = self._unify(conjunction, literal, fact, binding)
+                bound = self._unify(option.conjunction, literal, fact, binding)
                 if bound is not None:
-                    found.extend(self._ground(schema, conjunction, bound))
+                    found.extend(x for x in self._ground(option, bound) if self._changes(x, self._anchors))
         return found
 
     def _unify(
@@ -169,12 +209,11 @@ class OperatorTable:
                 return None
         return bound
 
-    def _ground(self, schema: Schema, conjunction: Conjunction, binding: Binding) -> list[Candidate]:
+    def _ground(self, option: Alternative, binding: Binding) -> list[Candidate]:
         found: list[Candidate] = []
-        changing = [x for x in conjunction.literals if x.predicate in self._table.changing]
-        for solution in self._table.solve(conjunction, binding):
+        for solution in self._table.solve(option.conjunction, binding):
             need = forbid = 0
-            for literal in changing:
+            for literal in option.changing:
                 bit = self._table.bit(literal.predicate, self._table.fact_of(literal, solution))
                 if literal.positive:
                     if not bit:
@@ -183,10 +222,7 @@ class OperatorTable:
                 else:
                     forbid |= bit
             else:
-                operator = self._operator(schema, solution)
-                # As in stock's planner, an action that can change nothing (going to where one is) does not exist.
-                if operator.conditional or operator.add & ~need or operator.delete & ~forbid:
-                    found.append((need, forbid, operator))
+                found.append((need, forbid, self._operator(option.schema, solution)))
         return found
 
     def _operator(self, schema: Schema, binding: Binding) -> Operator:
@@ -204,8 +240,14 @@ class OperatorTable:
                 else:
                     add |= gain
                     delete |= loss
-            command = self._word(schema, binding)
-            known = Operator(schema, arguments, command, add, delete & ~add, tuple(conditional))
+            if delete & self._anchors:
+                # The agent is at one place only, so leaving it is the same as being at none.
+                delete |= self._anchors
+            command, answer = self._voices[schema.name]
+            # A command's wording may look at constant facts only, so any state will do.
+            text = command.about(arguments).tell(self._table.initial_state, 0)
+            answered = answer.about(arguments)
+            known = Operator(schema, arguments, text, add, delete & ~add, tuple(conditional), answered)
             self._operators[schema.name, arguments] = known
         return known
 
