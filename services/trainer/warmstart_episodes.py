@@ -1,0 +1,209 @@
+"""The env server as the warm-up sees it: expert episodes to learn from, and episodes of the policy to judge it by."""
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from shared.prompting import EpisodePrompts, PromptBuilder
+from shared.recipe import EnvironmentSettings
+from shared.schemas.environment import (
+    InfoValue,
+    Observation,
+    Problem,
+    SessionList,
+    SessionRequest,
+    SessionStep,
+    StepBatch,
+    StepBatchResult,
+    StepResult,
+    TaskPage,
+)
+
+WAVE = 256
+"""Episodes in flight at once; every request to the env server steps all of them."""
+PAGE = 10_000
+TIMEOUT_S = 120.0
+
+
+class EnvServerError(Exception):
+    """The env server refused a request; the message holds its problem document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One step of an expert, as the policy should answer it."""
+
+    prompt: list[int]
+    answer: list[int]
+    """The action's tokens, the end token last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one episode went."""
+
+    task_id: str
+    won: bool
+    steps: int
+    invalid: int
+    """Steps that the environment did not understand."""
+
+
+class EnvServer:
+    """A connection to an env server. Use as a context manager."""
+
+    def __init__(self, url: str, environment: EnvironmentSettings) -> None:
+        """``environment`` names what is played there, and with which step limit."""
+        self._client = httpx.Client(base_url=url.rstrip("/"), timeout=TIMEOUT_S)
+        self._environment = environment
+
+    def __enter__(self) -> Self:
+        """Nothing is asked of the server yet."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes the connections."""
+        self._client.close()
+
+    def tasks(self, split: str) -> list[str]:
+        """All task ids of a split, in order."""
+        tasks: list[str] = []
+        while True:
+            query: dict[str, str | int] = {"split": split, "offset": len(tasks), "limit": PAGE}
+            page = TaskPage.model_validate_json(
+                self._ask("GET", f"/v1/environments/{self._environment.name}/tasks", query=query)
+            )
+            tasks += page.tasks
+            if len(tasks) >= page.total or not page.tasks:
+                return tasks
+
+    def open(self, task_id: str, options: dict[str, InfoValue]) -> Observation:
+        """A new session of a task."""
+        request = SessionRequest(
+            environment=self._environment.name,
+            task_id=task_id,
+            max_steps=self._environment.max_steps,
+            options={**self._environment.options, **options},
+        )
+        body = request.model_dump_json(exclude_none=True)
+        return SessionList.model_validate_json(self._ask("POST", "/v1/sessions", body=body)).sessions[0]
+
+    def step(self, steps: Sequence[SessionStep]) -> list[StepResult]:
+        """Step many sessions at once. Raises `EnvServerError` where one of them cannot be stepped."""
+        body = StepBatch(steps=list(steps)).model_dump_json()
+        results: list[StepResult] = []
+        for result in StepBatchResult.model_validate_json(self._ask("POST", "/v1/steps", body=body)).results:
+            if isinstance(result, Problem):
+                raise EnvServerError(f"POST /v1/steps: {result.title}: {result.detail}")
+            results.append(result)
+        return results
+
+    def close(self, session_id: str) -> None:
+        """Free a session before its time."""
+        self._ask("DELETE", f"/v1/sessions/{session_id}")
+
+    def _ask(
+        self, method: str, path: str, *, body: str | None = None, query: dict[str, str | int] | None = None
+    ) -> bytes:
+        response = self._client.request(
+            method, path, content=body, params=query, headers={"content-type": "application/json"}
+        )
+        if response.is_error:
+            raise EnvServerError(f"{method} {path}: HTTP {response.status_code}: {response.text[:500]}")
+        return response.content
+
+
+@dataclass(slots=True)
+class _Live:
+    """An episode that is still going."""
+
+    seen: Observation
+    prompts: EpisodePrompts
+    invalid: int = 0
+
+    def prompt(self) -> list[int]:
+        return self.prompts.render(self.seen.observation, self.seen.admissible_actions)
+
+
+Policy = Callable[[Sequence[list[int]], Sequence[Observation]], list[str]]
+"""From the prompts and observations of several episodes to an action for each."""
+
+
+def play(
+    server: EnvServer,
+    builder: PromptBuilder,
+    tasks: Sequence[str],
+    options: Callable[[int], dict[str, InfoValue]],
+    policy: Policy,
+) -> Iterator[Outcome]:
+    """Play one episode of each task, many at once, and yield their ends as they come; ``options`` go by number."""
+    for start in range(0, len(tasks), WAVE):
+        numbers = range(start, min(start + WAVE, len(tasks)))
+        opened = [server.open(tasks[number], options(number)) for number in numbers]
+        live = [_Live(seen, builder.start(seen.observation, seen.info)) for seen in opened]
+        while live:
+            actions = policy([episode.prompt() for episode in live], [episode.seen for episode in live])
+            steps = [
+                SessionStep(session_id=e.seen.session_id, action=action, step_index=e.seen.step_index)
+                for e, action in zip(live, actions, strict=True)
+            ]
+            going = []
+            for episode, action, result in zip(live, actions, server.step(steps), strict=True):
+                episode.prompts.record(episode.seen.observation, action)
+                episode.seen = result
+                episode.invalid += result.info.get("valid_action") is False
+                if not (result.terminated or result.truncated):
+                    going.append(episode)
+                    continue
+                yield Outcome(result.task_id, bool(result.info.get("won")), result.step_index, episode.invalid)
+                server.close(result.session_id)
+            live = going
+
+
+class NoisyExpert:
+    """A policy that does what the env server's expert would do, but now and then something else, and keeps the samples.
+
+    The slips are demonstrated too: a policy that imitates them has the expert's knowledge and a doubt about every step,
+    which is what reinforcement learning then takes away.
+    """
+
+    def __init__(self, builder: PromptBuilder, noise: float, seed: int) -> None:
+        """``noise`` is the share of steps on which any admissible action is as good as another."""
+        self._samples: dict[str, list[Sample]] = {}
+        self._builder = builder
+        self._noise = noise
+        self._seed = seed
+        self._random = random.Random(seed)
+
+    def options(self, episode: int) -> dict[str, InfoValue]:
+        """The session's options of an episode: experts that search, each in an order of its own."""
+        return {"expert": True, "expert_style": "searching", "expert_seed": (self._seed << 24) + episode}
+
+    def __call__(self, prompts: Sequence[list[int]], seen: Sequence[Observation]) -> list[str]:
+        """One action for each episode."""
+        actions = [self._act(observation) for observation in seen]
+        for prompt, observation, action in zip(prompts, seen, actions, strict=True):
+            sample = Sample(prompt, self._builder.answer(action))
+            self._samples.setdefault(observation.session_id, []).append(sample)
+        return actions
+
+    def episodes(self) -> list[list[Sample]]:
+        """The steps of every episode so far, episodes in the order in which they were opened."""
+        return list(self._samples.values())
+
+    def _act(self, seen: Observation) -> str:
+        if self._random.random() < self._noise:
+            return self._random.choice(seen.admissible_actions)
+        action = seen.info.get("expert_action")
+        if not isinstance(action, str):
+            raise EnvServerError(
+                f"session of {seen.task_id}: info.expert_action is {action!r}; the environment needs an expert "
+                "(option expert = true) to warm a policy up"
+            )
+        return action
