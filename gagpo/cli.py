@@ -16,6 +16,7 @@ app = typer.Typer(
     name="gagpo",
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,  # an unexpected error is for a developer, who wants the plain trace
     help="Train LLM agents on multi-turn text environments with GAGPO. Start with: gagpo demo alfworld",
 )
 app.command()(demo)

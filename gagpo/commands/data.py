@@ -35,7 +35,7 @@ def generate(
 def info(
     context: typer.Context, environment: Annotated[str, typer.Argument(help="The environment: alfworld.")]
 ) -> None:
-    """Say what a folder of tasks holds. Options: gagpo data info alfworld --help"""
+    """Say what a folder of tasks holds: gagpo data info alfworld [FOLDER]"""
     _hand_over(environment, ["info", *context.args])
 
 

@@ -18,5 +18,7 @@ def demo(
     recipe = configs / f"{environment}-cpu.toml"
     if not recipe.exists():
         known = ", ".join(sorted(path.name.removesuffix("-cpu.toml") for path in configs.glob("*-cpu.toml")))
-        raise typer.BadParameter(f"environment = {environment!r} has no demo ({recipe} is not there); there is: {known}")
+        raise typer.BadParameter(
+            f"environment = {environment!r} has no demo ({recipe} is not there); there is: {known}"
+        )
     train_recipe(recipe, [f"seed={seed}"], None, runs)

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gagpo.environment_client import EnvironmentClient, EnvironmentServerError
+from gagpo.commands.errors import plain_errors
+from gagpo.environment_client import EnvironmentClient
 from gagpo.stack import ProcessGroup, ServiceSpec, free_port
-from shared.schemas.environment import Observation, SessionRequest
+from shared.schemas.environment import Observation, SessionRequest, StepResult
 
 _HELP = """Type an action as it stands in the list, or one of:
   ?      list the admissible actions
@@ -33,9 +34,15 @@ def play(
 
     Example: gagpo play alfworld --split valid_unseen --seed 7
     """
-    if server is not None:
-        _play(server, environment, split, seed, task_id)
-        return
+    with plain_errors("Stopped."):
+        if server is not None:
+            _play(server, environment, split, seed, task_id)
+        else:
+            _play_alone(environment, split, seed, task_id)
+
+
+def _play_alone(environment: str, split: str, seed: int, task_id: str | None) -> None:
+    """With an env server of one's own, for as long as the game lasts."""
     url = f"http://127.0.0.1:{free_port()}"
     argv = [sys.executable, "-m", "services.env_server", "--port", url.rsplit(":", 1)[1]]
     with tempfile.TemporaryDirectory(prefix="gagpo-play-") as logs, ProcessGroup(Path(logs)) as processes:
@@ -47,13 +54,9 @@ def play(
 
 def _play(url: str, environment: str, split: str, seed: int, task_id: str | None) -> None:
     with EnvironmentClient(url) as client:
-        try:
-            current = client.open(_request(environment, split, seed, task_id))[0]
-            console.print(f"[dim]{current.task_id} — ? for help[/dim]\n")
-            _turns(client, current)
-        except EnvironmentServerError as error:
-            console.print(f"[red]{error}[/red]")
-            raise typer.Exit(1) from error
+        current = client.open(_request(environment, split, seed, task_id))[0]
+        console.print(f"[dim]{current.task_id} — ? for help[/dim]\n")
+        _turns(client, current)
 
 
 def _request(environment: str, split: str, seed: int, task_id: str | None) -> SessionRequest:
@@ -81,11 +84,11 @@ def _turns(client: EnvironmentClient, current: Observation) -> None:
             result = client.step(current.session_id, action, current.step_index)
             console.print(result.observation, markup=False)
             if result.terminated or result.truncated:
-                _farewell(won=result.info.get("won") is True, steps=result.step_index, best=result.info)
+                _farewell(result)
                 return
             current = result
 
 
-def _farewell(won: bool, steps: int, best: dict[str, object]) -> None:
-    verdict = "[green]Solved[/green]" if won else "[red]Not solved[/red]"
-    console.print(f"\n{verdict} in {steps} steps; the expert needs {best.get('optimal_steps')}.")
+def _farewell(result: StepResult) -> None:
+    verdict = "[green]Solved[/green]" if result.info.get("won") else "[red]Not solved[/red]"
+    console.print(f"\n{verdict} in {result.step_index} steps; the expert needs {result.info.get('optimal_steps')}.")

@@ -6,14 +6,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gagpo.stack import ServiceDiedError
-from gagpo.training import RunFolderError, claim_run_folder, train_locally
-from shared.recipe import RecipeError, load_recipe
+from gagpo.commands.errors import plain_errors
+from gagpo.training import claim_run_folder, train_locally
+from shared.recipe import load_recipe
 
 RUNS = Path("runs")
 
 console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
 
 
 def train(
@@ -36,17 +35,11 @@ def train(
 
 
 def train_recipe(recipe: Path, changes: list[str], run: str | None, runs: Path) -> None:
-    """Train a recipe and report; exits with 1 and one clear message where that is not possible, 130 on Ctrl-C."""
-    try:
+    """Train a recipe and report."""
+    with plain_errors("Interrupted; every process was stopped. The same command goes on from the last checkpoint."):
         loaded = load_recipe(recipe, changes)
         folder = claim_run_folder(loaded, runs, run)
         if folder.complete:
             console.print(f"{folder.path} is complete already; {folder.summary} holds its figures.")
             return
         train_locally(folder, loaded)
-    except (RecipeError, RunFolderError, ServiceDiedError) as error:
-        errors.print(str(error), style="red", markup=False)
-        raise typer.Exit(1) from error
-    except KeyboardInterrupt as interrupt:
-        errors.print("Interrupted; every process was stopped. The same command goes on from the last checkpoint.")
-        raise typer.Exit(130) from interrupt

@@ -9,15 +9,15 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gagpo.stack import LocalSystem, ServiceDiedError, SystemSettings
+from gagpo.commands.errors import plain_errors
+from gagpo.stack import LocalSystem, SystemSettings
 from gagpo.stack.system import redis_from_environment
 from gagpo.training.tasks import data_folders
-from shared.recipe import RecipeError, load_recipe
+from shared.recipe import load_recipe
 
 _WATCH_S = 0.5
 
 console = Console(highlight=False)
-errors = Console(stderr=True, highlight=False)
 
 
 def up(
@@ -34,27 +34,21 @@ def up(
 
     The servers stay up when training is done, so that they can be looked at: their URLs are printed.
     """
-    with tempfile.TemporaryDirectory(prefix="gagpo-up-") as temporary:
-        try:
-            loaded = load_recipe(recipe)
-            settings = SystemSettings(
-                job=f"up-{loaded.name}",
-                recipe_file=recipe.resolve(),
-                recipe=loaded,
-                run_folder=(folder or Path(temporary)).resolve(),
-                redis_url=redis_from_environment(),
-                environment=data_folders(loaded),
-                env_port=env_port,
-                policy_port=policy_port,
-                orchestrator_port=orchestrator_port,
-            )
-            with LocalSystem(settings) as system:
-                _run(system, training)
-        except (RecipeError, ServiceDiedError) as error:
-            errors.print(str(error), style="red", markup=False)
-            raise typer.Exit(1) from error
-        except KeyboardInterrupt:
-            console.print("Stopped.")
+    with plain_errors("Stopped."), tempfile.TemporaryDirectory(prefix="gagpo-up-") as temporary:
+        loaded = load_recipe(recipe)
+        settings = SystemSettings(
+            job=f"up-{loaded.name}",
+            recipe_file=recipe.resolve(),
+            recipe=loaded,
+            run_folder=(folder or Path(temporary)).resolve(),
+            redis_url=redis_from_environment(),
+            environment=data_folders(loaded),
+            env_port=env_port,
+            policy_port=policy_port,
+            orchestrator_port=orchestrator_port,
+        )
+        with LocalSystem(settings) as system:
+            _run(system, training)
 
 
 def _run(system: LocalSystem, training: bool) -> None:

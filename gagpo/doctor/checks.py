@@ -40,8 +40,6 @@ def quick_checks() -> Iterator[Finding]:
 
 def _python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
-    if sys.version_info < (3, 11):
-        return Finding("python", Verdict.FAILED, f"Python {version}", "make setup PYTHON=python3.11 (or newer)")
     return Finding("python", Verdict.OK, f"Python {version}, {len(os.sched_getaffinity(0))} cores")
 
 

@@ -122,9 +122,8 @@ class ProcessGroup:
                 if other.process.poll() is not None:
                     raise ServiceDiedError(self._last_words(other))
             if time.monotonic() > deadline:
-                raise ServiceDiedError(
-                    f"{child.spec.name} was not ready after {child.spec.ready_deadline_s:.0f} s\n{self._last_words(child)}"
-                )
+                late = f"{child.spec.name} was not ready after {child.spec.ready_deadline_s:.0f} s"
+                raise ServiceDiedError(f"{late}\n{self._last_words(child)}")
             if tick is not None:
                 tick(child.spec.name)
             time.sleep(_POLL_S)

@@ -9,11 +9,17 @@ from pathlib import Path
 from gagpo.commands.data import module_of
 from shared.recipe import Recipe
 
+_DEADLINE_S = 600.0
+
+
+class TaskDataError(Exception):
+    """Tasks could not be generated; the message is the generator's own."""
+
 
 def data_folders(recipe: Recipe) -> dict[str, str]:
     """Variables for the env server: where the tasks are that the recipe generates for itself.
 
-    A folder that the user set (``ALFWORLD_DATA``) wins. Raises `subprocess.CalledProcessError` when generating fails.
+    A folder that the user set (``ALFWORLD_DATA``) wins. Raises `TaskDataError`.
     """
     folders = {}
     for environment in recipe.environments:
@@ -29,9 +35,10 @@ def _generated(environment: str, arguments: list[str]) -> Path:
     folder = _cache() / f"{environment}-generated-{digest}"
     if not folder.exists():
         module = module_of(environment)
-        subprocess.run(
-            [sys.executable, "-m", module, "generate", *arguments, "--out", str(folder)], check=True, timeout=600
-        )
+        argv = [sys.executable, "-m", module, "generate", *arguments, "--out", str(folder)]
+        done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, timeout=_DEADLINE_S, check=False)
+        if done.returncode != 0:
+            raise TaskDataError(f"gagpo data generate {environment} {' '.join(arguments)}:\n{done.stderr.strip()}")
     return folder
 
 
