@@ -13,6 +13,7 @@ from services.env_server.environments.alfworld.engine import NativeEpisode
 from services.env_server.environments.alfworld.facts import Fact
 from services.env_server.environments.alfworld.game import Game, State, compile_game
 from services.env_server.environments.alfworld.game_source import GameSource
+from services.env_server.environments.alfworld.operators import Operator
 
 _CARRIED = ("isclean", "ishot", "iscool")
 """What is done to an object in the agent's hand, at an appliance."""
@@ -24,6 +25,10 @@ class Move:
 
     action: str
     things: tuple[int, ...]
+
+    def is_done_by(self, operator: Operator) -> bool:
+        """Whether an operator is this move."""
+        return operator.schema.name == self.action and set(self.things) <= set(operator.arguments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +160,11 @@ class Planner:
                     best = end.moves
         return best
 
+    def moves_for(self, wishes: Sequence[Wish], state: State, known: Callable[[int], bool]) -> tuple[Move, ...] | None:
+        """The plan for some wishes, in their order; None where there is none."""
+        end = self._fulfil(self._sim(state, known), state, wishes)
+        return None if end is None else end.moves
+
     def commands(self, state: State, moves: Iterable[Move]) -> list[str]:
         """The moves in the game's own words. A move that turns out to be impossible ends the list."""
         episode = NativeEpisode(self.game)
@@ -171,7 +181,7 @@ class Planner:
     def command(self, state: State, move: Move) -> str | None:
         """The command for a move in this state; None where it is impossible."""
         for command, operator in self.game.view(state).operators.items():
-            if operator.schema.name == move.action and set(move.things) <= set(operator.arguments):
+            if move.is_done_by(operator):
                 return command
         return None
 
