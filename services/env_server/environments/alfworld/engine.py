@@ -64,12 +64,12 @@ class NativeEpisode:
         """Starts at the beginning of the game."""
         self.game = game
         self.state: State = game.initial
-        self.turn = self._tell(game.intro(), understood=True)
+        self.turn = self._tell(game.intro, understood=True)
 
     def reset(self) -> Turn:
         """Start anew."""
         self.state = self.game.initial
-        self.turn = self._tell(self.game.intro(), understood=True)
+        self.turn = self._tell(self.game.intro, understood=True)
         return self.turn
 
     def step(self, command: str) -> Turn:

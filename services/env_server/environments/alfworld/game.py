@@ -3,10 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from services.env_server.environments.alfworld.facts import FactTable
 from services.env_server.environments.alfworld.game_source import GameSource
-from services.env_server.environments.alfworld.grammar import Thing, parse_grammar
+from services.env_server.environments.alfworld.grammar import Reference, Thing, parse_grammar
 from services.env_server.environments.alfworld.narrator import Narrator, Situation, Voice
 from services.env_server.environments.alfworld.operators import Operator, OperatorTable, View
 from services.env_server.environments.alfworld.pddl import (
@@ -87,10 +88,10 @@ class Game:
             )
         return won
 
+    @cached_property
     def intro(self) -> str:
         """The text that an episode starts with, banner and all."""
-        symbols = self._grammar.rules["intro"][0].symbols
-        return self._narrator.tell(symbols, {}, Situation(self.initial.facts, 0))
+        return self._narrator.tell((Reference("intro"),), {}, Situation(self.initial.facts, 0))
 
     def apply(self, state: State, operator: Operator) -> State:
         """The state after an action that is possible in ``state``."""
