@@ -86,7 +86,9 @@ def running_server(given: argparse.Namespace) -> Iterator[tuple[str, int, int | 
 def measure_steps(client: Client, given: argparse.Namespace, pids: list[int], redis_pid: int | None) -> float:
     """Print the figures of stepping; steps per CPU second of the server's processes."""
     choose = random.Random(0)
-    sessions = [s for group in range(given.sessions // 8) for s in client.open(given.environment, given.split, group, 8)]
+    sessions = [
+        s for group in range(given.sessions // 8) for s in client.open(given.environment, given.split, group, 8)
+    ]
     opened = given.sessions // 8
     steps, spent_elsewhere = 0, 0.0
     started, cpu = time.perf_counter(), {pid: cpu_seconds(pid) for pid in pids}
@@ -112,7 +114,9 @@ def measure_steps(client: Client, given: argparse.Namespace, pids: list[int], re
     per_core = steps / sum(used.values())
     print(f"stepping {given.sessions} sessions of {given.environment}, {given.encoding}, {given.workers} workers:")
     print(f"  {steps} steps in {wall:.1f} s: {steps / wall:,.0f} steps/s, the client on the same machine")
-    print(f"  CPU of the server {used[pids[0]]:.2f} s, of its workers {sum(used.values()) - used[pids[0]]:.2f} s", end="")
+    print(
+        f"  CPU of the server {used[pids[0]]:.2f} s, of its workers {sum(used.values()) - used[pids[0]]:.2f} s", end=""
+    )
     print(f", of Redis {cpu_seconds(redis_pid) - redis_cpu:.2f} s" if redis_pid else "")
     print(f"  {opened - given.sessions // 8} episodes were opened anew meanwhile")
     verdict = "reached" if per_core >= TARGET_STEPS_PER_CORE else "MISSED"

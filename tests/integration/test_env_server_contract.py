@@ -119,7 +119,9 @@ def replicas() -> Iterator[list[Replica]]:
 actions = st.sampled_from(["north", "north", "north", "south", "take coin", "take coin", "dance"])
 moves = st.fixed_dictionaries(
     {
-        "kind": st.sampled_from(["next"] * 6 + ["retry", "conflict", "gap", "state", "delete", "kill", "batch", "batch"]),
+        "kind": st.sampled_from(
+            ["next"] * 6 + ["retry", "conflict", "gap", "state", "delete", "kill", "batch", "batch"]
+        ),
         "who": st.integers(0, 3),
         "action": actions,
         "back": st.integers(1, 4),
