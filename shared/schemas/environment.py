@@ -4,7 +4,16 @@ import re
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    model_validator,
+)
 
 InfoValue = JsonValue
 """What may stand in an observation's ``info`` and in an environment's options: any JSON value."""
@@ -31,6 +40,15 @@ def check_action(action: str) -> str:
         raise ValueError(f"an action is one line without control characters; position {control.start()} has one")
     return action
 
+
+def _whole(value: object) -> object:
+    """``3.0`` is an integer to JSON Schema, and what some clients write for 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_Whole = BeforeValidator(_whole)
+Index = Annotated[int, Field(ge=0), _Whole]
+"""An index from 0 on."""
 
 Action = Annotated[
     str,
@@ -108,11 +126,11 @@ class SessionRequest(Message):
     environment: str
     task_id: str | None = None
     split: str | None = None
-    index: int | None = Field(default=None, ge=0)
-    seed: int | None = Field(default=None, ge=0)
-    count: int = Field(default=1, ge=1, le=MAX_GROUP)
+    index: Index | None = None
+    seed: Index | None = None
+    count: Annotated[int, Field(ge=1, le=MAX_GROUP), _Whole] = 1
     """How many sessions of the same task to open from one load: a group."""
-    max_steps: int | None = Field(default=None, ge=1, le=10_000)
+    max_steps: Annotated[int, Field(ge=1, le=10_000), _Whole] | None = None
     state_key: StateKeyKind = StateKeyKind.OBSERVATION
     options: dict[str, InfoValue] = Field(default_factory=dict)
 
@@ -151,7 +169,7 @@ class StepRequest(Message):
     """Body of ``POST /v1/sessions/{id}/step``."""
 
     action: Action
-    step_index: int = Field(ge=0)
+    step_index: Index
 
 
 class SessionStep(StepRequest):
