@@ -70,7 +70,9 @@ def warm_start(recipe: Recipe, env_url: str, out: Path, settings: WarmstartSetti
             )
         save_policy(model, draft)
         write_card(draft, recipe, settings, report, model.num_parameters())
-        draft.chmod(0o755)
+        draft.chmod(0o755)  # temporary folders and safetensors files are made private
+        for file in draft.iterdir():
+            file.chmod(0o644)
         shutil.rmtree(out, ignore_errors=True)
         draft.rename(out)
         return report
