@@ -1,6 +1,8 @@
 """The buffer against a real server: once each, bounded, nothing lost, and what a crash of either side leaves."""
 
 import asyncio
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from gagpo.redis_server import RedisServer, start_redis
 from shared.buffer import (
     AsyncEventReader,
     AsyncJobChannel,
@@ -25,17 +28,15 @@ from shared.buffer import (
     check_eviction_policy,
     encode_group,
 )
-from tests.redis_process import RedisProcess
 from tests.trajectories import assert_same_group, make_group
 
 JOB = "job-1"
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[RedisProcess]:
-    process = RedisProcess(tmp_path)
-    yield process
-    process.stop()
+def server(tmp_path: Path) -> Iterator[RedisServer]:
+    with start_redis(tmp_path) as running:
+        yield running
 
 
 async def _add(url: str, *places: tuple[int, int], limit: int = 0) -> list[bool]:
@@ -43,7 +44,7 @@ async def _add(url: str, *places: tuple[int, int], limit: int = 0) -> list[bool]
         return [await writer.add(make_group(step, index)) for step, index in places]
 
 
-async def test_a_group_is_added_once_whoever_retries(server: RedisProcess) -> None:
+async def test_a_group_is_added_once_whoever_retries(server: RedisServer) -> None:
     assert await _add(server.url, (0, 0), (0, 1)) == [True, True]
     assert await _add(server.url, (0, 0), (0, 1)) == [False, False]
     both = await asyncio.gather(*(_add(server.url, (0, 2)) for _ in range(8)))
@@ -53,7 +54,7 @@ async def test_a_group_is_added_once_whoever_retries(server: RedisProcess) -> No
     assert Redis.from_url(server.url).xlen(JobKeys(JOB).groups) == 3
 
 
-async def test_groups_come_back_whole_and_by_index(server: RedisProcess) -> None:
+async def test_groups_come_back_whole_and_by_index(server: RedisServer) -> None:
     await _add(server.url, (0, 1), (1, 0), (0, 0))
     with GroupReader(server.url, JOB) as reader:
         for index, group in enumerate(reader.read_step(0, 2, 5)):
@@ -61,7 +62,7 @@ async def test_groups_come_back_whole_and_by_index(server: RedisProcess) -> None
         assert_same_group(reader.read_step(1, 1, 5)[0], make_group(1, 0))
 
 
-async def test_the_reader_waits_for_the_last_group_and_tells_how_many_are_there(server: RedisProcess) -> None:
+async def test_the_reader_waits_for_the_last_group_and_tells_how_many_are_there(server: RedisServer) -> None:
     await _add(server.url, (0, 0))
     seen: list[int] = []
     later = threading.Timer(1.2, lambda: asyncio.run(_add(server.url, (0, 1))))
@@ -73,12 +74,12 @@ async def test_the_reader_waits_for_the_last_group_and_tells_how_many_are_there(
     assert seen and set(seen) == {1}
 
 
-def test_a_step_that_never_comes_ends_in_a_timeout(server: RedisProcess) -> None:
+def test_a_step_that_never_comes_ends_in_a_timeout(server: RedisServer) -> None:
     with GroupReader(server.url, JOB) as reader, pytest.raises(BufferTimeoutError, match="0 of 2 groups"):
         reader.read_step(0, 2, 0.6)
 
 
-async def test_a_dropped_group_is_not_waited_for_and_cannot_come_later(server: RedisProcess) -> None:
+async def test_a_dropped_group_is_not_waited_for_and_cannot_come_later(server: RedisServer) -> None:
     await _add(server.url, (0, 0))
     async with GroupWriter(server.url, JOB, 0) as writer:
         assert await writer.drop(0, 1, "env server away")
@@ -89,7 +90,7 @@ async def test_a_dropped_group_is_not_waited_for_and_cannot_come_later(server: R
         assert reader.dropped(0) == {1: "env server away"}
 
 
-async def test_release_deletes_frees_and_closes_the_steps_below(server: RedisProcess) -> None:
+async def test_release_deletes_frees_and_closes_the_steps_below(server: RedisServer) -> None:
     await _add(server.url, (0, 0), (0, 1), (1, 0), (2, 0))
     client = Redis.from_url(server.url)
     with GroupReader(server.url, JOB) as reader:
@@ -110,7 +111,7 @@ async def test_release_deletes_frees_and_closes_the_steps_below(server: RedisPro
             await writer.present(1)
 
 
-async def test_a_reader_that_died_before_its_checkpoint_leaves_everything_to_the_next(server: RedisProcess) -> None:
+async def test_a_reader_that_died_before_its_checkpoint_leaves_everything_to_the_next(server: RedisServer) -> None:
     await _add(server.url, (0, 0), (0, 1), (1, 0))
     dead = GroupReader(server.url, JOB, "dead")
     assert len(dead.read_step(0, 2, 5)) == 2
@@ -125,7 +126,7 @@ async def test_a_reader_that_died_before_its_checkpoint_leaves_everything_to_the
             reader.read_step(1, 1, 5)
 
 
-async def test_a_full_buffer_holds_the_writer_until_there_is_room(server: RedisProcess) -> None:
+async def test_a_full_buffer_holds_the_writer_until_there_is_room(server: RedisServer) -> None:
     size = len(encode_group(make_group(0, 0)))
     async with GroupWriter(server.url, JOB, int(2.5 * size)) as writer:
         await writer.add(make_group(0, 0))
@@ -141,7 +142,7 @@ async def test_a_full_buffer_holds_the_writer_until_there_is_room(server: RedisP
         assert await asyncio.wait_for(waiting, 5)
 
 
-async def test_the_step_that_the_trainer_waits_for_is_let_into_a_full_buffer(server: RedisProcess) -> None:
+async def test_the_step_that_the_trainer_waits_for_is_let_into_a_full_buffer(server: RedisServer) -> None:
     """No checkpoint covers steps 0 and 1 yet, so nothing is released: without the exception both sides would wait."""
     async with GroupWriter(server.url, JOB, len(encode_group(make_group(0, 0))) + 10) as writer:
         await writer.add(make_group(0, 0))
@@ -152,7 +153,7 @@ async def test_the_step_that_the_trainer_waits_for_is_let_into_a_full_buffer(ser
             assert len(await read) == 1
 
 
-async def test_a_waiting_writer_can_be_cancelled(server: RedisProcess) -> None:
+async def test_a_waiting_writer_can_be_cancelled(server: RedisServer) -> None:
     async with GroupWriter(server.url, JOB, 10) as writer:
         await writer.add(make_group(0, 0))
         waiting = asyncio.create_task(writer.add(make_group(1, 0)))
@@ -162,27 +163,28 @@ async def test_a_waiting_writer_can_be_cancelled(server: RedisProcess) -> None:
             await waiting
 
 
-async def test_both_ends_ride_out_a_crash_of_redis(server: RedisProcess) -> None:
+async def test_both_ends_ride_out_a_crash_of_redis(server: RedisServer) -> None:
     await _add(server.url, (0, 0))
     with GroupReader(server.url, JOB) as reader:
         read = asyncio.create_task(asyncio.to_thread(reader.read_step, 0, 3, 30))
         await asyncio.sleep(0.3)
-        server.kill()
+        os.kill(server.pid, signal.SIGKILL)
+        server.stop()
         added = asyncio.create_task(_add(server.url, (0, 1), (0, 2)))
         await asyncio.sleep(0.7)
-        server.start()
-        assert await added == [True, True]
-        assert [group.index for group in await read] == [0, 1, 2]
+        with start_redis(server.folder, int(server.url.split(":")[2].split("/")[0])):
+            assert await added == [True, True]
+            assert [group.index for group in await read] == [0, 1, 2]
 
 
-async def test_a_lost_consumer_group_is_made_again(server: RedisProcess) -> None:
+async def test_a_lost_consumer_group_is_made_again(server: RedisServer) -> None:
     with GroupReader(server.url, JOB) as reader:
         Redis.from_url(server.url).xgroup_destroy(JobKeys(JOB).groups, "trainer")
         await _add(server.url, (0, 0))
         assert len(reader.read_step(0, 1, 5)) == 1
 
 
-async def test_events_are_read_in_order_and_followed(server: RedisProcess) -> None:
+async def test_events_are_read_in_order_and_followed(server: RedisServer) -> None:
     writer, reader = EventWriter(server.url, JOB), EventReader(server.url, JOB)
     assert reader.read() == []
     writer.emit("metrics", {"step": 1, "loss": float("nan")})
@@ -199,7 +201,7 @@ async def test_events_are_read_in_order_and_followed(server: RedisProcess) -> No
     reader.close()
 
 
-def test_events_are_trimmed(server: RedisProcess) -> None:
+def test_events_are_trimmed(server: RedisServer) -> None:
     client = Redis.from_url(server.url)
     pipeline = client.pipeline()
     for _ in range(12_000):
@@ -209,7 +211,7 @@ def test_events_are_trimmed(server: RedisProcess) -> None:
     assert client.xlen(JobKeys(JOB).events) <= 10_200
 
 
-async def test_the_policy_version_is_waited_for(server: RedisProcess) -> None:
+async def test_the_policy_version_is_waited_for(server: RedisServer) -> None:
     trainer, orchestrator = JobChannel(server.url, JOB), AsyncJobChannel(server.url, JOB)
     assert trainer.policy_version() is None
     assert trainer.state() is None
@@ -227,7 +229,7 @@ async def test_the_policy_version_is_waited_for(server: RedisProcess) -> None:
     await orchestrator.close()
 
 
-def test_a_server_that_may_evict_is_refused(server: RedisProcess) -> None:
+def test_a_server_that_may_evict_is_refused(server: RedisServer) -> None:
     client = Redis.from_url(server.url)
     check_eviction_policy(client)
     client.config_set("maxmemory-policy", "allkeys-lru")

@@ -1,0 +1,68 @@
+"""``python -m services.orchestrator``: fill a job's buffer with groups until the trainer says that the job is over."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from services.orchestrator.app import create_app
+from services.orchestrator.settings import OrchestratorSettings
+from shared.recipe import RecipeError
+from shared.telemetry import configure_logging
+
+logger = logging.getLogger(__name__)
+
+
+def main() -> int:
+    """Parse the command line and serve. 0 when the job is over or this was told to stop, 1 when it broke off."""
+    parser = argparse.ArgumentParser(prog="python -m services.orchestrator", description=__doc__)
+    parser.add_argument("--job", required=True, help="id of the job, as the trainer has it")
+    parser.add_argument("--recipe", required=True, type=Path, help="the job's recipe (TOML)")
+    parser.add_argument("--env-url", required=True, help="env servers, separated by commas")
+    parser.add_argument("--policy-url", required=True, help="policy servers, separated by commas")
+    parser.add_argument("--redis-url", required=True, help="the Redis that the trainer reads from")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
+    parser.add_argument("--port", type=int, default=8003, help="port to listen on; 0 takes a free one")
+    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    given = parser.parse_args()
+    configure_logging("orchestrator", given.log_level)
+    settings = OrchestratorSettings(
+        job=given.job,
+        recipe=given.recipe,
+        env_urls=given.env_url.split(","),
+        policy_urls=given.policy_url.split(","),
+        redis_url=given.redis_url,
+    )
+    failed = False
+
+    def on_end(error: BaseException | None) -> None:
+        nonlocal failed
+        failed = error is not None
+        server.should_exit = True
+
+    try:
+        app = create_app(settings, on_end)
+    except RecipeError as error:
+        print(error, file=sys.stderr)
+        return 1
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            host=given.host,
+            port=given.port,
+            loop="uvloop",
+            http="httptools",
+            log_config=None,
+            log_level=given.log_level,
+            access_log=False,
+            timeout_graceful_shutdown=5,
+        )
+    )
+    server.run()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""``python -m services.orchestrator.evaluate``: evaluate the policy being served and write a report."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+import uvloop
+from tqdm import tqdm
+
+from services.orchestrator.environments import SetupError
+from services.orchestrator.evaluation import EvaluationError, evaluate, evaluation_plan
+from services.orchestrator.http import ServerProblemError, ServerUnavailableError
+from services.orchestrator.setup import Servers, open_players, task_sources
+from shared.prompting import TemplateError, TokenizerError
+from shared.recipe import Recipe, RecipeError, load_recipe
+from shared.schemas.evaluation import EvaluationReport
+from shared.telemetry import configure_logging
+
+_FAULTS = (
+    RecipeError,
+    SetupError,
+    EvaluationError,
+    ServerProblemError,
+    ServerUnavailableError,
+    TemplateError,
+    TokenizerError,
+)
+"""What the user can do something about: told without a traceback."""
+
+
+def main() -> int:
+    """Parse the command line, evaluate, write the report and a summary. 0 when it is written, 1 when it can't be."""
+    given = _parse()
+    configure_logging("evaluation", given.log_level)
+    try:
+        recipe = load_recipe(given.recipe)
+        with uvloop_runner() as runner:
+            report = runner.run(_evaluate(recipe, given))
+    except _FAULTS as error:
+        print(error, file=sys.stderr)
+        return 1
+    _write(report, given.out)
+    interval = report.success_interval
+    print(
+        f"{report.success_rate:.1%} of {report.episodes} episodes won (95% interval {interval.low:.1%} to "
+        f"{interval.high:.1%}), {report.mean_steps:.1f} steps on average, policy version {report.policy_version}: "
+        f"{given.out}"
+    )
+    return 0
+
+
+def uvloop_runner() -> asyncio.Runner:
+    """A runner on uvloop, which takes about a third less of the CPU here."""
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+async def _evaluate(recipe: Recipe, given: argparse.Namespace) -> EvaluationReport:
+    temperature = recipe.evaluation.temperature if given.temperature is None else given.temperature
+    servers = Servers(given.env_url.split(","), given.policy_url.split(","), given.timeout, given.deadline)
+    if given.split is not None:
+        environments = [one.model_copy(update={"eval_split": given.split}) for one in recipe.environments]
+        recipe = recipe.model_copy(update={"environments": environments})
+    async with open_players(recipe, servers, temperature) as players:
+        sources = task_sources(recipe, players.descriptions, held_out=True)
+        plan = evaluation_plan(recipe, sources, given.episodes, given.seed, temperature)
+        won = 0
+        with tqdm(total=plan.episodes, desc=given.label, unit="episode", disable=given.quiet) as bar:
+
+            def on_episode(was_won: bool) -> None:
+                nonlocal won
+                won += was_won
+                bar.update()
+                bar.set_postfix_str(f"success {won / bar.n:.0%}", refresh=False)
+
+            return await evaluate(players, plan, on_episode)
+
+
+def _write(report: EvaluationReport, out: Path) -> None:
+    out.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = out.with_name(out.name + ".tmp")
+    unfinished.write_text(report.model_dump_json(indent=2) + "\n")
+    unfinished.rename(out)
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m services.orchestrator.evaluate", description=__doc__)
+    parser.add_argument("--recipe", required=True, type=Path, help="recipe whose environments, prompt and model to use")
+    parser.add_argument("--env-url", required=True, help="env servers, separated by commas")
+    parser.add_argument("--policy-url", required=True, help="policy servers, separated by commas")
+    parser.add_argument("--out", required=True, type=Path, help="where the report goes (JSON)")
+    parser.add_argument("--episodes", type=_at_least_one, help="how many; the recipe's evaluation.episodes by default")
+    parser.add_argument("--split", help="split of every environment; the recipe's eval_split by default")
+    parser.add_argument("--seed", type=int, help="draws tasks and seeds sampling; the recipe's by default")
+    parser.add_argument("--temperature", type=float, help="sampling temperature; the recipe's by default")
+    parser.add_argument("--timeout", type=float, default=120.0, help="longest try of a request, in seconds")
+    parser.add_argument("--deadline", type=float, default=300.0, help="longest wait for a server, in seconds")
+    parser.add_argument("--label", default="evaluation", help="name of the progress bar")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
+    return parser.parse_args()
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} episodes are too few to evaluate; give at least 1")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""One group: N episodes of a task from one load, failed ones tried again, whole or not at all (DESIGN §7)."""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass
+
+from services.orchestrator.environments import EnvironmentPool, Session
+from services.orchestrator.episode import EpisodePlayer
+from services.orchestrator.http import ServerProblemError, ServerUnavailableError
+from services.orchestrator.metrics import OrchestratorMetrics
+from shared.prompting import PromptTooLongError
+from shared.recipe import EnvironmentSettings
+from shared.trajectory import Episode, Group
+
+logger = logging.getLogger(__name__)
+
+EPISODE_FAILURES = (ServerProblemError, ServerUnavailableError, PromptTooLongError)
+"""What a failed episode raises; anything else is a defect here and ends the service."""
+
+_RETRY_PAUSE_S = 0.5
+
+
+class GroupLostError(Exception):
+    """An episode of the group failed for good; the message is its last failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOrder:
+    """A group that is to be made."""
+
+    step: int
+    index: int
+    environment: EnvironmentSettings
+    task_index: int
+    """Index of the task in the environment's training split."""
+    least_version: int
+    """Oldest policy version that may sample its tokens."""
+
+
+class GroupMaker:
+    """Makes groups, at most ``concurrency`` episodes at once over all of them."""
+
+    def __init__(
+        self,
+        environments: EnvironmentPool,
+        player: EpisodePlayer,
+        metrics: OrchestratorMetrics,
+        *,
+        group_size: int,
+        concurrency: int,
+        retries: int,
+    ) -> None:
+        """``retries`` is how often a failed episode is played again."""
+        self._environments = environments
+        self._player = player
+        self._metrics = metrics
+        self._group_size = group_size
+        self._retries = retries
+        self._slots = asyncio.Semaphore(concurrency)  # first come, first served: groups asked for earlier go first
+
+    async def make(self, order: GroupOrder) -> Group:
+        """Play a whole group. Raises `GroupLostError`; then nothing of it is left running."""
+        opened = _LazyOpening(self._environments, order, self._group_size)
+        started = time.monotonic()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                members = [tasks.create_task(self._member(order, opened, place)) for place in range(self._group_size)]
+        except* GroupLostError as failures:
+            raise GroupLostError(str(failures.exceptions[0])) from failures
+        played = [member.result() for member in members]
+        first = opened.sessions[0].first if opened.sessions else played[0].session.first
+        task_type = first.info.get("task_type")
+        return Group(
+            step=order.step,
+            index=order.index,
+            environment=order.environment.name,
+            task_id=first.task_id,
+            task_type=task_type if isinstance(task_type, str) else "",
+            episodes=tuple(one.episode for one in played),
+            generation_s=max(one.ended for one in played) - min([one.started for one in played] or [started]),
+        )
+
+    async def _member(self, order: GroupOrder, opened: "_LazyOpening", place: int) -> "_Played":
+        async with self._slots:
+            for attempt in range(self._retries + 1):
+                if attempt:
+                    self._metrics.episodes_retried.inc()
+                    await asyncio.sleep(_RETRY_PAUSE_S * attempt)
+                try:
+                    session = await (opened.session(place) if attempt == 0 else opened.replacement())
+                    return await self._play(session, order.least_version)
+                except EPISODE_FAILURES as error:
+                    failure = f"episode {place} failed {attempt + 1} times, last: {error}"
+                    logger.warning(failure, extra={"step": order.step, "group": order.index, "episode": place})
+            raise GroupLostError(failure)
+
+    async def _play(self, session: Session, least_version: int) -> "_Played":
+        started = time.monotonic()
+        self._metrics.episodes_in_flight.inc()
+        try:
+            episode = await self._player.play(session, least_version)
+            return _Played(session, episode, started, time.monotonic())
+        finally:
+            self._metrics.episodes_in_flight.dec()
+            await self._environments.close(session)
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    session: Session
+    episode: Episode
+    started: float
+    ended: float
+
+
+class _LazyOpening:
+    """Opens all sessions of a group at once, when the first of its episodes may start."""
+
+    def __init__(self, environments: EnvironmentPool, order: GroupOrder, count: int) -> None:
+        self._environments = environments
+        self._order = order
+        self._count = count
+        self._lock = asyncio.Lock()
+        self._failed: Exception | None = None
+        self.sessions: list[Session] = []
+
+    async def session(self, place: int) -> Session:
+        """The session of one member; raises what opening them raised, to every member."""
+        async with self._lock:
+            if self._failed is not None:
+                raise self._failed
+            if not self.sessions:
+                try:
+                    self.sessions = await self._open(self._count)
+                except EPISODE_FAILURES as error:
+                    self._failed = error
+                    raise
+        return self.sessions[place]
+
+    async def replacement(self) -> Session:
+        """One more session of the same task."""
+        return (await self._open(1))[0]
+
+    async def _open(self, count: int) -> list[Session]:
+        environment = self._order.environment
+        return await self._environments.open(
+            environment, split=environment.split, index=self._order.task_index, task_id=None, count=count
+        )

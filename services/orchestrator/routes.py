@@ -1,0 +1,58 @@
+"""The orchestrator's routes: health, metrics and status."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+from services.orchestrator.metrics import OrchestratorMetrics
+from services.orchestrator.status import Phase, Progress, Status
+from shared.problems import ProblemError
+
+router = APIRouter()
+
+
+def _metrics(request: Request) -> OrchestratorMetrics:
+    found: OrchestratorMetrics = request.app.state.metrics
+    return found
+
+
+def _progress(request: Request) -> Progress:
+    found: Progress = request.app.state.progress
+    return found
+
+
+@router.get("/healthz")
+async def healthz(progress: Annotated[Progress, Depends(_progress)]) -> dict[str, str]:
+    """200 unless the rollouts broke off."""
+    if progress.phase is Phase.FAILED:
+        raise ProblemError(503, "rollouts-failed", "The rollouts broke off", progress.reason)
+    return {"status": progress.phase}
+
+
+@router.get("/readyz")
+async def readyz(progress: Annotated[Progress, Depends(_progress)]) -> dict[str, str]:
+    """200 once the servers were found and fit the recipe."""
+    if progress.phase is Phase.STARTING:
+        raise ProblemError(
+            503,
+            "not-ready",
+            "Not ready yet",
+            "the env servers or policy servers have not answered yet; the log says which",
+            headers={"Retry-After": "1"},
+        )
+    return await healthz(progress)
+
+
+@router.get("/metrics")
+async def metrics(found: Annotated[OrchestratorMetrics, Depends(_metrics)]) -> Response:
+    """Counters for Prometheus."""
+    return Response(generate_latest(found.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@router.get("/v1/status")
+async def status(
+    progress: Annotated[Progress, Depends(_progress)], found: Annotated[OrchestratorMetrics, Depends(_metrics)]
+) -> Status:
+    """Where the orchestrator stands."""
+    return progress.status(found)

@@ -1,0 +1,38 @@
+"""Settings of the orchestrator, from the command line or ``GAGPO_ORCHESTRATOR_…`` variables."""
+
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class OrchestratorSettings(BaseSettings):
+    """Which job to serve, and with which servers. Each field's variable is ``GAGPO_ORCHESTRATOR_<FIELD>``."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="GAGPO_ORCHESTRATOR_", extra="forbid", use_attribute_docstrings=True, frozen=True
+    )
+
+    job: str
+    """Id of the job, as the trainer has it."""
+
+    recipe: Path
+    """The job's recipe (TOML)."""
+
+    env_urls: list[str] = Field(min_length=1)
+    """Env servers, all with the same data."""
+
+    policy_urls: list[str] = Field(min_length=1)
+    """Policy servers, all with the same model."""
+
+    redis_url: str
+    """The Redis that the trainer reads from."""
+
+    request_timeout_s: float = Field(default=120.0, gt=0)
+    """The longest that one try of a request may take."""
+
+    request_deadline_s: float = Field(default=300.0, gt=0)
+    """For how long a request is tried again while no server takes it, before its episode has failed."""
+
+    trainer_deadline_s: float = Field(default=6 * 3600.0, gt=0)
+    """The longest wait for the trainer, for room in the buffer or for new weights, before the job is given up."""

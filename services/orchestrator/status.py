@@ -1,0 +1,123 @@
+"""Where the orchestrator stands, as ``GET /v1/status`` tells it."""
+
+import time
+from enum import StrEnum
+from typing import Protocol
+
+from services.orchestrator.metrics import OrchestratorMetrics
+from shared.schemas.environment import Message
+
+
+class Phase(StrEnum):
+    """What the orchestrator is doing."""
+
+    STARTING = "starting"
+    """Looking for its servers."""
+    WAITING = "waiting"
+    """For the trainer: its first policy version, or the next."""
+    ROLLING = "rolling"
+    """Making groups."""
+    ENDED = "ended"
+    """The job is over."""
+    FAILED = "failed"
+
+
+class GroupPlace(Message):
+    """A group being made."""
+
+    step: int
+    index: int
+
+
+class Status(Message):
+    """Answer of ``GET /v1/status``."""
+
+    job: str
+    phase: Phase
+    reason: str = ""
+    """Why it failed."""
+    policy_version: int | None
+    """The version last seen; null before the trainer set one."""
+    running: list[GroupPlace]
+    episodes_in_flight: int
+    groups_added: int
+    groups_dropped: int
+    episodes: int
+    episodes_won: int
+    episodes_retried: int
+    steps: int
+    tokens: int
+    prompt_tokens: int
+    buffer_bytes: int
+    uptime_s: float
+
+
+class Work(Protocol):
+    """What `Progress` asks the rollouts."""
+
+    @property
+    def running(self) -> "list[tuple[int, int]]": ...
+
+    @property
+    def policy_version(self) -> int | None: ...
+
+
+class Progress:
+    """The phase of the rollouts, from before they begin to after they end."""
+
+    def __init__(self, job: str) -> None:
+        """Starting."""
+        self._job = job
+        self._started = time.monotonic()
+        self._work: Work | None = None
+        self._ended = False
+        self._reason = ""
+
+    def begin(self, work: Work) -> None:
+        """The servers are there; the rollouts begin."""
+        self._work = work
+
+    def end(self, error: BaseException | None) -> None:
+        """The rollouts are over."""
+        self._ended = True
+        self._reason = "" if error is None else f"{type(error).__name__}: {error}"
+
+    @property
+    def phase(self) -> Phase:
+        """What the orchestrator is doing."""
+        if self._ended:
+            return Phase.FAILED if self._reason else Phase.ENDED
+        if self._work is None:
+            return Phase.STARTING
+        return Phase.ROLLING if self._work.running else Phase.WAITING
+
+    @property
+    def reason(self) -> str:
+        """Why it failed; empty when it did not."""
+        return self._reason
+
+    def status(self, metrics: OrchestratorMetrics) -> Status:
+        """Everything about now."""
+        running = [] if self._work is None else self._work.running
+
+        def total(name: str) -> int:
+            return int(metrics.registry.get_sample_value(name) or 0)
+
+        return Status(
+            job=self._job,
+            phase=self.phase,
+            reason=self._reason,
+            policy_version=None if self._work is None else self._work.policy_version,
+            running=[GroupPlace(step=step, index=index) for step, index in running],
+            episodes_in_flight=total("gagpo_episodes_in_flight"),
+            groups_added=total("gagpo_groups_added_total"),
+            groups_dropped=total("gagpo_groups_dropped_total"),
+            episodes=total("gagpo_episodes_total"),
+            episodes_won=total("gagpo_episodes_won_total"),
+            episodes_retried=total("gagpo_episodes_retried_total"),
+            steps=total("gagpo_steps_total"),
+            tokens=total("gagpo_sampled_tokens_total"),
+            prompt_tokens=total("gagpo_prompt_tokens_total"),
+            buffer_bytes=total("gagpo_buffer_bytes"),
+            uptime_s=time.monotonic() - self._started,
+        )

@@ -1,0 +1,93 @@
+"""A stand-in for the policy server where vLLM's start would take longer than the test: answers at random.
+
+``ANSWERS`` is a JSON list of token id lists to choose from, with equal chances. ``POST /control`` takes ``version``
+(the policy version to claim), ``fail`` (refuse so many of the next requests, -1 all) and ``status`` (with which HTTP
+status).
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import random
+from collections.abc import Awaitable, Callable
+
+import uvicorn
+
+Message = dict[str, object]
+
+
+class RandomPolicy:
+    """The ASGI app."""
+
+    def __init__(self, answers: list[list[int]], delay_s: float) -> None:
+        self._answers = answers
+        self._delay_s = delay_s
+        self._version, self._fail, self._status = 0, 0, 503
+        self._requests: list[dict[str, object]] = []
+
+    async def __call__(
+        self,
+        scope: dict[str, str],
+        receive: Callable[[], Awaitable[Message]],
+        send: Callable[[Message], Awaitable[None]],
+    ) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            return
+        body = b""
+        while True:
+            message = await receive()
+            body += message["body"]  # type: ignore[operator]
+            if not message.get("more_body"):
+                break
+        status, answer = await self._answer(scope["path"], body)
+        kind = b"application/json" if status == 200 else b"application/problem+json"
+        await send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind)]})
+        await send({"type": "http.response.body", "body": json.dumps(answer).encode()})
+
+    async def _answer(self, path: str, body: bytes) -> tuple[int, object]:
+        match path:
+            case "/readyz":
+                return 200, {"status": "ready"}
+            case "/requests":
+                return 200, self._requests
+            case "/control":
+                given = json.loads(body)
+                self._version = given.get("version", self._version)
+                self._fail = given.get("fail", self._fail)
+                self._status = given.get("status", self._status)
+                return 200, {}
+            case "/v1/generate":
+                return await self._generate(json.loads(body))
+        return 404, {"type": "/problems/not-found", "title": "Not found", "status": 404, "detail": path}
+
+    async def _generate(self, request: dict[str, object]) -> tuple[int, object]:
+        if self._fail:
+            self._fail -= 1
+            return self._status, {
+                "type": "/problems/made-up",
+                "title": "Made up",
+                "status": self._status,
+                "detail": "refused for the test",
+            }
+        self._requests.append(request)
+        seed = request["sampling"].get("seed")  # type: ignore[attr-defined]
+        chooser = random.Random(f"{seed}{request['prompt_token_ids']}") if seed is not None else random
+        tokens = chooser.choice(self._answers)
+        if self._delay_s:
+            await asyncio.sleep(self._delay_s)
+        return 200, {
+            "token_ids": tokens,
+            "logprobs": [-math.log(len(self._answers))] + [0.0] * (len(tokens) - 1),
+            "policy_versions": [self._version] * len(tokens),
+            "finish_reason": "stop",
+        }
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int, required=True)
+    app = RandomPolicy(json.loads(os.environ["ANSWERS"]), float(os.environ.get("DELAY_S", "0")))
+    uvicorn.run(app, port=parser.parse_args().port, log_level="warning")
