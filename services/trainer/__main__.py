@@ -1,0 +1,80 @@
+"""``python -m services.trainer``: train one job; the same command again goes on from the last checkpoint.
+
+Exit codes: 0 the job is complete (or was cancelled), 128 + n stopped by signal n and resumable, 1 failed.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+import torch
+
+from services.trainer.outputs import Outputs, RunPlace
+from services.trainer.stopping import StopFlag, StoppedError
+from services.trainer.worker import Worker
+from shared.buffer import GroupReader, JobState
+from shared.recipe import load_recipe
+
+log = logging.getLogger("services.trainer")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Parse arguments, train, and return the exit code."""
+    arguments = _parser().parse_args(argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    if world != 1:
+        raise SystemExit(f"WORLD_SIZE = {world}: this trainer runs as one process; start it with --nproc-per-node 1")
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    place = RunPlace(
+        job=arguments.job,
+        run_dir=arguments.run_dir.resolve(),
+        redis_url=arguments.redis_url,
+        policy_urls=tuple(url for url in arguments.policy_url.split(",") if url),
+        weights_host=arguments.weights_host,
+    )
+    flag = StopFlag()
+    flag.listen()
+    return train(place, arguments.recipe, flag, arguments.step_deadline_s)
+
+
+def train(place: RunPlace, recipe_file: Path, flag: StopFlag, step_deadline_s: float) -> int:
+    """Train a job to its end and tell Redis how it ended. Returns the exit code."""
+    recipe = load_recipe(recipe_file)
+    with Outputs(place, recipe, flag) as outputs, GroupReader(place.redis_url, place.job) as reader:
+        try:
+            ending = Worker(recipe, reader, outputs, flag, step_deadline_s).run()
+        except StoppedError as stopped:
+            log.info("%s; the same command goes on from the last checkpoint", stopped)
+            outputs.end(None, str(stopped))
+            return 0 if stopped.signal_number is None else 128 + stopped.signal_number
+        except Exception as error:
+            outputs.end(JobState.FAILED, f"{type(error).__name__}: {error}")
+            raise
+        outputs.end(JobState.COMPLETED, ending.value)
+        log.info("complete: %s", ending.value)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m services.trainer", description=__doc__)
+    parser.add_argument("--job", required=True, help="id of the job; its keys in Redis begin with gagpo:<job>:")
+    parser.add_argument("--recipe", required=True, type=Path, help="TOML recipe of the job")
+    parser.add_argument("--run-dir", required=True, type=Path, help="folder for checkpoints, weights and metrics")
+    parser.add_argument("--redis-url", default=os.environ.get("REDIS_URL"), required="REDIS_URL" not in os.environ)
+    parser.add_argument("--policy-url", required=True, help="base URLs of the policy servers, separated by commas")
+    parser.add_argument(
+        "--weights-host",
+        default="127.0.0.1",
+        help="address at which policy servers reach this process when weights.transport is http",
+    )
+    parser.add_argument("--step-deadline-s", type=float, default=3600.0, help="longest wait for a step's groups")
+    parser.add_argument("--threads", type=int, default=0, help="torch threads; 0 leaves it to torch")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

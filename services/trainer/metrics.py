@@ -1,0 +1,183 @@
+"""Metrics of a training step, and where they go: ``metrics.jsonl``, TensorBoard, optionally W&B, and Redis events."""
+
+import importlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import JsonValue
+from torch.utils.tensorboard import SummaryWriter
+
+from services.trainer.algorithms.diagnostics import SIZE_EDGES
+from services.trainer.step_data import RolloutStats, StepData
+from services.trainer.update import UpdateStats
+from shared.recipe import Recipe
+
+STEP_EVENT = "step"
+"""Kind of the Redis event that carries a training step's metrics."""
+
+Metrics = dict[str, JsonValue]
+
+
+@dataclass(slots=True)
+class Phases:
+    """Seconds that a training step spent in each phase."""
+
+    wait: float = 0.0
+    """For the step's groups."""
+    advantages: float = 0.0
+    old_logprobs: float = 0.0
+    """log π_old and log π_ref."""
+    update: float = 0.0
+    push: float = 0.0
+    checkpoint: float = 0.0
+    total: float = 0.0
+    """The whole step, from the end of the one before."""
+
+
+def step_metrics(
+    step: int, rollout: RolloutStats, data: StepData, update: UpdateStats, dropped: int, phases: Phases
+) -> Metrics:
+    """One flat record; docs/gagpo.md says what each name means. Names are stable."""
+    credit = data.diagnostics
+    sizes = {_size_name(place): count for place, count in enumerate(credit.group_sizes)}
+    return {
+        "step": step,
+        "version": step + 1,
+        "success_rate": rollout.success_rate,
+        "task_type_success": dict(rollout.task_type_success),
+        "mean_episode_length": rollout.mean_episode_length,
+        "mean_reward": rollout.mean_reward,
+        "invalid_action_share": rollout.invalid_action_share,
+        "truncated_share": rollout.truncated_share,
+        "episodes": rollout.episodes,
+        "groups": len(data.credits),
+        "groups_dropped": dropped,
+        "groups_left_out": data.left_out,
+        "groups_all_fail": rollout.all_fail_groups,
+        "groups_all_success": rollout.all_success_groups,
+        "samples": len(data.samples),
+        "loss": update.loss,
+        "kl_reference": update.kl_reference,
+        "kl_old_new": update.kl_old,
+        "clip_fraction": update.clip_fraction,
+        "entropy": update.entropy,
+        "grad_norm": update.grad_norm,
+        "learning_rate": update.learning_rate,
+        "sibling_share": credit.sibling_share,
+        "state_group_sizes": dict[str, JsonValue](sizes),
+        "advantage_iqr": credit.advantage_iqr,
+        "advantage_beyond_one": credit.advantage_beyond_one,
+        "all_fail_weight": credit.all_fail_weight,
+        "staleness_mean": rollout.staleness_mean,
+        "staleness_max": rollout.staleness_max,
+        "logprob_difference_mean": update.logprob_difference_mean,
+        "logprob_difference_max": update.logprob_difference_max,
+        "tokens_generated": rollout.tokens,
+        "tokens_trained": update.trained_tokens,
+        "tokens_per_s_generated": rollout.tokens / phases.total if phases.total else 0.0,
+        "tokens_per_s_trained": update.trained_tokens / phases.update if phases.update else 0.0,
+        **{f"seconds_{name}": seconds for name, seconds in asdict(phases).items()},
+    }
+
+
+def _size_name(place: int) -> str:
+    first = SIZE_EDGES[place]
+    if place + 1 == len(SIZE_EDGES):
+        return f"{first}+"
+    last = SIZE_EDGES[place + 1] - 1
+    return str(first) if first == last else f"{first}-{last}"
+
+
+class MetricsSink(Protocol):
+    """Where metrics go."""
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        """Take a training step's metrics."""
+
+    def close(self) -> None:
+        """Write out what is held back."""
+
+
+class JsonLines:
+    """``metrics.jsonl``: one line a training step, whatever happened to the trainer in between."""
+
+    def __init__(self, file: Path, resume_at: int, last: Metrics) -> None:
+        """Drop the lines from step ``resume_at`` on, and add ``last``, the step before, if its line is missing."""
+        lines = [line for line in _lines(file) if int(str(line["step"])) < resume_at]
+        if last and (not lines or lines[-1]["step"] != last["step"]):
+            lines.append(last)
+        part = file.with_name(f".{file.name}.part")
+        part.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        part.rename(file)
+        self._stream = file.open("a")
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        """Append a line; a reader sees it at once."""
+        self._stream.write(json.dumps(metrics) + "\n")
+        self._stream.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._stream.close()
+
+
+class TensorBoard:
+    """TensorBoard files in ``<run>/tensorboard``."""
+
+    def __init__(self, folder: Path, resume_at: int) -> None:
+        """Points at ``resume_at`` and later, of a trainer that was killed, are purged."""
+        self._writer = SummaryWriter(str(folder), purge_step=resume_at or None)
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        """Every number is a scalar, nested ones as ``name/key``."""
+        for name, value in scalars(metrics).items():
+            self._writer.add_scalar(name, value, step)
+        self._writer.flush()
+
+    def close(self) -> None:
+        """Close the files."""
+        self._writer.close()
+
+
+class WeightsAndBiases:
+    """The same numbers on W&B, where the recipe asks for it."""
+
+    def __init__(self, recipe: Recipe, run_id: str, folder: Path) -> None:
+        """Go on with the run of that id, or begin it. Raises `ImportError` without the package."""
+        wandb = importlib.import_module("wandb")  # optional: not among the dependencies
+        self._run = wandb.init(
+            project=recipe.tracking.wandb_project,
+            id=run_id,
+            resume="allow",
+            dir=str(folder),
+            config=recipe.model_dump(mode="json"),
+        )
+
+    def write(self, step: int, metrics: Metrics) -> None:
+        """Log the scalars."""
+        self._run.log(scalars(metrics), step=step)
+
+    def close(self) -> None:
+        """Finish the upload."""
+        self._run.finish()
+
+
+def scalars(metrics: Mapping[str, JsonValue]) -> dict[str, float]:
+    """The numbers of a record, nested ones as ``name/key``."""
+    found: dict[str, float] = {}
+    for name, value in metrics.items():
+        if isinstance(value, dict):
+            found |= {f"{name}/{key}": number for key, number in scalars(value).items()}
+        elif isinstance(value, int | float):
+            found[name] = float(value)
+    return found
+
+
+def _lines(file: Path) -> Sequence[Metrics]:
+    if not file.exists():
+        return []
+    # A line without its end is one that a killed trainer was still writing.
+    return [json.loads(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]

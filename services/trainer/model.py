@@ -1,0 +1,68 @@
+"""The policy as the trainer holds it: loading, and the log-probabilities of actions with as little work as possible."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from services.trainer.batching import MicroBatch
+from shared.recipe import ModelSettings
+
+
+class ModelError(ValueError):
+    """A model that cannot be trained here; the message names the remedy."""
+
+
+def load_policy(path: Path, settings: ModelSettings) -> PreTrainedModel:
+    """The model in ``path`` in the recipe's precision, ready for gradients. Raises `ModelError`."""
+    if settings.lora_rank:
+        raise ModelError(f"model.lora_rank = {settings.lora_rank}: adapters are not trained yet, set it to 0")
+    model = _load(path, settings)
+    if settings.gradient_checkpointing:
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        model.train()  # recomputing happens in this mode only; dropout is refused below, so nothing else changes
+    return model
+
+
+def load_reference(path: Path, settings: ModelSettings) -> PreTrainedModel:
+    """The model in ``path`` as the frozen reference of the KL term."""
+    model = _load(path, settings)
+    model.requires_grad_(requires_grad=False)
+    return model
+
+
+def action_logprobs(model: PreTrainedModel, batch: MicroBatch, temperature: float) -> Tensor:
+    """The log-probability of every token of the batch's B actions, shape (B, A), rubbish at padding.
+
+    Only the positions that predict action tokens go through the language-model head. ``temperature`` divides the
+    logits, as it does where the actions are sampled.
+    """
+    hidden = model.base_model(input_ids=batch.input_ids, use_cache=False).last_hidden_state
+    rows = torch.arange(len(hidden)).unsqueeze(1)
+    logits = model.get_output_embeddings()(hidden[rows, batch.positions]).float()
+    if temperature not in (0.0, 1.0):
+        logits = logits / temperature
+    logprobs: Tensor = logits.log_softmax(-1).gather(-1, batch.targets.unsqueeze(-1)).squeeze(-1)
+    return logprobs[batch.inverse]
+
+
+def _load(path: Path, settings: ModelSettings) -> PreTrainedModel:
+    try:
+        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            path, dtype=getattr(torch, settings.dtype), attn_implementation="sdpa", local_files_only=True
+        )
+    except OSError as error:
+        raise ModelError(
+            f"model.path = {path} holds no Hugging Face model: {error}. "
+            "`gagpo warmstart` makes a small one; a pretrained one is downloaded with `hf download`"
+        ) from error
+    config = model.config
+    if getattr(config, "final_logit_softcapping", None) or getattr(config, "logit_scale", None):
+        raise ModelError(
+            f"{path}: {config.model_type} models change their logits after the head, which is not done here"
+        )
+    if any(isinstance(part, nn.Dropout) and part.p > 0 for part in model.modules()):
+        raise ModelError(f"{path} has dropout: set its probabilities to 0 in config.json, so that log π is a number")
+    model.eval()
+    return model

@@ -1,0 +1,133 @@
+"""Everything that the trainer does to the world outside it. With several processes, only rank 0 has one of these."""
+
+import logging
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import torch
+from transformers import PreTrainedModel
+
+from services.trainer.checkpoints import CheckpointStore, TrainerState
+from services.trainer.metrics import (
+    STEP_EVENT,
+    JsonLines,
+    Metrics,
+    MetricsSink,
+    TensorBoard,
+    WeightsAndBiases,
+)
+from services.trainer.stopping import StopFlag
+from services.trainer.weight_push import WeightPublisher
+from shared.buffer import EventWriter, GroupReader, JobChannel, JobState
+from shared.recipe import Recipe
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlace:
+    """Where a job's trainer finds and leaves things."""
+
+    job: str
+    run_dir: Path
+    redis_url: str
+    policy_urls: tuple[str, ...]
+    weights_host: str = "127.0.0.1"
+    """Address at which policy servers reach this process (``weights.transport = "http"``)."""
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.run_dir / "checkpoints"
+
+    @property
+    def weights(self) -> Path:
+        """Folder of the pushed weights and their pointer ``latest.json``."""
+        return self.run_dir / "weights"
+
+
+class Outputs:
+    """Weights to the policy servers, checkpoints, metrics, events, the job's state, and releasing groups."""
+
+    def __init__(self, place: RunPlace, recipe: Recipe, flag: StopFlag) -> None:
+        """Connects to nothing yet; `begin` opens the logs."""
+        place.run_dir.mkdir(parents=True, exist_ok=True)
+        self._place = place
+        self._recipe = recipe
+        self._closing = ExitStack()
+        self.checkpoints = CheckpointStore(
+            place.checkpoints, tokenizer_from=recipe.model.path, keep=recipe.training.keep_checkpoints
+        )
+        self._channel = JobChannel(place.redis_url, place.job)
+        self._closing.callback(self._channel.close)
+        self._events = EventWriter(place.redis_url, place.job)
+        self._closing.callback(self._events.close)
+        self._publisher = self._closing.enter_context(
+            WeightPublisher(place.weights, place.policy_urls, recipe.weights, place.weights_host, flag.check)
+        )
+        self._sinks: list[MetricsSink] = []
+
+    def __enter__(self) -> Self:
+        """Return the outputs themselves."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close logs and connections."""
+        self._closing.close()
+
+    def begin(self, state: TrainerState) -> None:
+        """Open the logs where ``state`` left off, and say that the job runs."""
+        place, version = self._place, state.version
+        self._sinks = [JsonLines(place.run_dir / "metrics.jsonl", version, state.metrics)]
+        if self._recipe.tracking.tensorboard:
+            self._sinks.append(TensorBoard(place.run_dir / "tensorboard", version))
+        if self._recipe.tracking.wandb:
+            self._sinks.append(WeightsAndBiases(self._recipe, place.job, place.run_dir))
+        for sink in self._sinks:
+            self._closing.callback(sink.close)
+        self._channel.set_state(JobState.RUNNING)
+        self._events.emit("trainer-started", {"version": version, "steps": self._recipe.training.steps})
+
+    def publish(self, model: PreTrainedModel, version: int) -> float:
+        """Give every policy server the weights, then tell the orchestrator. Returns the seconds it took."""
+        start = time.perf_counter()
+        digest = self._publisher.publish(model, version)
+        self._channel.set_policy_version(version)
+        seconds = time.perf_counter() - start
+        self._events.emit("weights", {"version": version, "digest": digest, "seconds": seconds})
+        return seconds
+
+    def checkpoint(
+        self, model: PreTrainedModel, optimizer: torch.optim.Optimizer, state: TrainerState, reader: GroupReader
+    ) -> float:
+        """Write a checkpoint, then release the groups that it covers. Returns the seconds it took."""
+        start = time.perf_counter()
+        written = self.checkpoints.save(model, optimizer, state)
+        released = reader.release(state.version)
+        seconds = time.perf_counter() - start
+        log.info("checkpoint %s in %.1f s, %d groups released", written.name, seconds, released)
+        self._events.emit("checkpoint", {"version": state.version, "path": str(written), "seconds": seconds})
+        return seconds
+
+    def record(self, step: int, metrics: Metrics) -> None:
+        """Send a training step's metrics everywhere."""
+        for sink in self._sinks:
+            sink.write(step, metrics)
+        self._events.emit(STEP_EVENT, metrics)
+
+    def end(self, state: JobState | None, reason: str) -> None:
+        """Say how the trainer ended. None leaves the job as it is, to be resumed."""
+        if state is not None:
+            self._channel.set_state(state)
+        self._events.emit("trainer-ended", {"state": state.value if state else "stopped", "reason": reason})
+
+    @property
+    def channel(self) -> JobChannel:
+        """The job's channel, to see whether it was cancelled."""
+        return self._channel

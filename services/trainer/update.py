@@ -1,0 +1,191 @@
+"""One training step's update: log-probabilities before it, then epochs of clipped minibatches with AdamW."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from services.trainer.algorithms import LossKind
+from services.trainer.batching import Rows, Samples, micro_batches
+from services.trainer.losses import ActionLogprobs, surrogate
+from services.trainer.model import action_logprobs
+from shared.recipe import OldLogprobs, OptimizerSettings, Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateStats:
+    """What an update did: means over its samples and epochs, 0 where there was nothing to train on."""
+
+    loss: float = 0.0
+    kl_reference: float = 0.0
+    """k3 estimate of KL(π_θ ‖ π_ref), nats a token."""
+    kl_old: float = 0.0
+    """k3 estimate of KL(π_old ‖ π_θ), nats a token."""
+    clip_fraction: float = 0.0
+    entropy: float = 0.0
+    """Estimated from the sampled tokens: −mean log π_θ, nats a token."""
+    grad_norm: float = 0.0
+    """Mean over minibatches, before clipping."""
+    learning_rate: float = 0.0
+    logprob_difference_mean: float = 0.0
+    """|log π by the trainer − log π by the policy server| over the first minibatch's tokens, before anything moved."""
+    logprob_difference_max: float = 0.0
+    trained_tokens: int = 0
+    """Prompt and action tokens, once for each epoch."""
+    old_logprobs_s: float = 0.0
+    """Seconds for log π_old and log π_ref."""
+    update_s: float = 0.0
+    """Seconds for forward and backward passes and the optimizer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """Log-probabilities that an update compares with, each of shape (N, A)."""
+
+    old: Tensor
+    before: Tensor
+    """The trainer's own log π_old, for the samples it has computed it for; `old` itself when that is the trainer's."""
+    reference: Tensor | None
+
+
+class Updater:
+    """Holds the policy, its reference and the optimizer, and updates the policy once a training step."""
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        loss: LossKind,
+        policy: PreTrainedModel,
+        reference: PreTrainedModel | None,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``check`` is called before every micro batch and may raise to abandon the update."""
+        self.policy = policy
+        self.optimizer = _adamw(policy, recipe.optimizer)
+        self._reference = reference
+        self._recipe = recipe
+        self._loss = loss
+        self._check = check
+
+    def update(self, samples: Samples, step: int) -> UpdateStats:
+        """Train on a training step's samples. Whatever is random derives from the recipe's seed and ``step``."""
+        learning_rate = self._set_learning_rate(step)
+        if not len(samples):
+            return UpdateStats(learning_rate=learning_rate)
+        start = time.perf_counter()
+        plan = self._plan(len(samples), step)
+        known = self._known(samples, first=plan[0])
+        middle = time.perf_counter()
+        sums = torch.zeros(5, dtype=torch.float64)
+        grad_norms = []
+        for number, rows in enumerate(plan):
+            sums += self._minibatch(samples, rows, known, untouched=number == 0)
+            grad_norms.append(self._step_optimizer())
+        end = time.perf_counter()
+        passes = self._recipe.training.epochs
+        loss, kl_reference, kl_old, clipped, surprise = (sums / (len(samples) * passes)).tolist()
+        difference_mean, difference_max = _difference(samples, plan[0], known.before)
+        return UpdateStats(
+            loss=loss,
+            kl_reference=kl_reference,
+            kl_old=kl_old,
+            clip_fraction=clipped,
+            entropy=surprise,
+            grad_norm=float(np.mean(grad_norms)),
+            learning_rate=learning_rate,
+            logprob_difference_mean=difference_mean,
+            logprob_difference_max=difference_max,
+            trained_tokens=samples.tokens * passes,
+            old_logprobs_s=middle - start,
+            update_s=end - middle,
+        )
+
+    def logprobs(self, model: PreTrainedModel, samples: Samples, rows: Rows, into: Tensor) -> None:
+        """Write log π of the given samples' actions into ``into``, shape (N, A), without gradients."""
+        with torch.inference_mode():
+            for batch in micro_batches(samples, rows, self._recipe.training.micro_batch_tokens):
+                self._check()
+                into[batch.rows] = action_logprobs(model, batch, self._recipe.sampling.temperature)
+
+    def _plan(self, count: int, step: int) -> list[Rows]:
+        """The samples of each minibatch, over all epochs."""
+        training = self._recipe.training
+        plan: list[Rows] = []
+        for epoch in range(training.epochs):
+            order = np.random.default_rng([self._recipe.seed, step, epoch]).permutation(count)
+            plan += [rows for rows in np.array_split(order, training.minibatches) if len(rows)]
+        return plan
+
+    def _known(self, samples: Samples, first: Rows) -> _Known:
+        everything = np.arange(len(samples))
+        before = torch.zeros_like(samples.rollout_logprobs)
+        old = samples.rollout_logprobs
+        if self._recipe.training.old_logprobs is OldLogprobs.TRAINER:
+            # The first minibatch's forward pass is still one of π_old, so it fills in its own samples.
+            self.logprobs(self.policy, samples, np.setdiff1d(everything, first), into=before)
+            old = before
+        reference = None
+        if self._reference is not None:
+            reference = torch.zeros_like(before)
+            self.logprobs(self._reference, samples, everything, into=reference)
+        return _Known(old, before, reference)
+
+    def _minibatch(self, samples: Samples, rows: Rows, known: _Known, untouched: bool) -> Tensor:
+        """Gradients of one minibatch. Returns sums over its samples: loss, two KLs, clipped, −log π. Shape (5,)."""
+        sums = torch.zeros(5, dtype=torch.float64)
+        for batch in micro_batches(samples, rows, self._recipe.training.micro_batch_tokens):
+            self._check()
+            at = batch.rows
+            new = action_logprobs(self.policy, batch, self._recipe.sampling.temperature)
+            if untouched:
+                known.before[at] = new.detach()
+            reference = None if known.reference is None else known.reference[at]
+            logprobs = ActionLogprobs(new, known.old[at], reference, samples.mask[at])
+            found = surrogate(logprobs, samples.advantages[at], self._loss)
+            torch.autograd.backward(found.loss / len(rows))
+            mask = samples.mask[at]
+            surprise = -((new.detach() * mask).sum(1) / mask.sum(1)).sum()
+            parts = (found.loss.detach(), found.kl_reference, found.kl_old, found.clipped, surprise)
+            sums += torch.stack(parts).double()
+        return sums
+
+    def _step_optimizer(self) -> float:
+        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self._recipe.optimizer.max_grad_norm)
+        if not torch.isfinite(norm):
+            raise FloatingPointError(
+                f"the gradient's norm is {float(norm)}: lower optimizer.learning_rate or raise algorithm.kl_coefficient"
+            )
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        return float(norm)
+
+    def _set_learning_rate(self, step: int) -> float:
+        settings = self._recipe.optimizer
+        rate = settings.learning_rate * min(1.0, (step + 1) / max(settings.warmup_steps, 1))
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        return rate
+
+
+def _difference(samples: Samples, rows: Rows, before: Tensor) -> tuple[float, float]:
+    """Mean and maximum of |trainer's − server's| log π over the tokens of the given samples."""
+    at = torch.from_numpy(rows)
+    tokens = samples.mask[at] > 0
+    difference = (before[at] - samples.rollout_logprobs[at]).abs()[tokens]
+    return float(difference.mean()), float(difference.max())
+
+
+def _adamw(policy: PreTrainedModel, settings: OptimizerSettings) -> torch.optim.AdamW:
+    # Gains and biases are not decayed, as is usual.
+    decayed = [p for p in policy.parameters() if p.requires_grad and p.ndim >= 2]
+    rest = [p for p in policy.parameters() if p.requires_grad and p.ndim < 2]
+    return torch.optim.AdamW(
+        [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": rest, "weight_decay": 0.0}],
+        lr=settings.learning_rate,
+        betas=(settings.beta1, settings.beta2),
+        fused=True,
+    )

@@ -1,0 +1,173 @@
+"""The training loop: read a step's groups, assign credit, update, push the weights, checkpoint (DESIGN §8)."""
+
+import logging
+import time
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+import torch
+
+from services.trainer.algorithms import make_algorithm
+from services.trainer.checkpoints import TrainerState, read_state, restore
+from services.trainer.metrics import Metrics, Phases, step_metrics
+from services.trainer.model import load_policy, load_reference
+from services.trainer.outputs import Outputs
+from services.trainer.step_data import assemble, rollout_stats
+from services.trainer.stopping import StopFlag, StoppedError
+from services.trainer.update import Updater
+from shared.buffer import GroupReader
+from shared.recipe import Recipe
+from shared.trajectory import Group
+
+log = logging.getLogger(__name__)
+
+BUFFER_NEARLY_FULL = 0.8
+"""Share of ``rollout.buffer_bytes`` beyond which a checkpoint comes early, to make room."""
+
+
+class Ending(StrEnum):
+    """Why training is over."""
+
+    STEPS = "all training steps are done"
+    BUDGET = "the time budget is used up"
+
+
+class FrontierError(RuntimeError):
+    """The run's folder and Redis do not belong together; the message names the remedy."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where training stands."""
+
+    version: int = 0
+    """Training steps done: the version of the weights in hand, and the next training step to consume."""
+    checkpoint: int | None = None
+    """Version of the newest checkpoint."""
+    consumed: list[tuple[int, int]] = field(default_factory=list)
+    """(training step, group index) used since that checkpoint."""
+    elapsed_s: float = 0.0
+    metrics: Metrics = field(default_factory=dict)
+
+    def state(self) -> TrainerState:
+        """What a checkpoint of this moment says."""
+        return TrainerState(self.version, list(self.consumed), self.checkpoint, self.elapsed_s, dict(self.metrics))
+
+
+class Worker:
+    """Trains one job from its last checkpoint, or from the start, until its recipe says stop."""
+
+    def __init__(
+        self, recipe: Recipe, reader: GroupReader, outputs: Outputs, flag: StopFlag, deadline_s: float
+    ) -> None:
+        """Load the model. ``deadline_s`` bounds the wait for one training step's groups."""
+        self._recipe = recipe
+        self._reader = reader
+        self._outputs = outputs
+        self._flag = flag
+        self._deadline_s = deadline_s
+        self._algorithm = make_algorithm(recipe)
+        self._progress = Progress()
+        torch.manual_seed(recipe.seed)
+        checkpoint = outputs.checkpoints.latest()
+        policy = load_policy(checkpoint or recipe.model.path, recipe.model)
+        loss = self._algorithm.loss
+        reference = load_reference(recipe.model.path, recipe.model) if loss.kl_coefficient > 0 else None
+        self._updater = Updater(recipe, loss, policy, reference, flag.check)
+        if checkpoint is not None:
+            state = read_state(checkpoint)
+            restore(checkpoint, policy, self._updater.optimizer)
+            self._progress = Progress(state.version, state.version, [], state.elapsed_s, state.metrics)
+        self._check_frontier()
+
+    @property
+    def version(self) -> int:
+        """The version of the weights in hand."""
+        return self._progress.version
+
+    def run(self) -> Ending:
+        """Train to the end. Raises `StoppedError` when asked to stop; then the same command goes on later."""
+        progress, updater = self._progress, self._updater
+        self._outputs.begin(progress.state())
+        log.info("training from version %d to %d", progress.version, self._recipe.training.steps)
+        self._outputs.publish(updater.policy, progress.version)
+        while (ending := self._ending()) is None:
+            self._train_step()
+        if progress.version != progress.checkpoint:
+            self._checkpoint()
+        return ending
+
+    def _ending(self) -> Ending | None:
+        training = self._recipe.training
+        if self._progress.version >= training.steps:
+            return Ending.STEPS
+        if training.budget_s is not None and self._progress.elapsed_s >= training.budget_s:
+            return Ending.BUDGET
+        return None
+
+    def _train_step(self) -> None:
+        progress, updater, rewards = self._progress, self._updater, self._recipe.reward
+        step, phases, start = progress.version, Phases(), time.perf_counter()
+        groups = self._read(step)
+        read = time.perf_counter()
+        phases.wait = read - start
+        data = assemble(groups, self._algorithm, rewards)
+        phases.advantages = time.perf_counter() - read
+        update = updater.update(data.samples, step)
+        phases.old_logprobs, phases.update = update.old_logprobs_s, update.update_s
+        phases.push = self._outputs.publish(updater.policy, step + 1)
+
+        progress.version = step + 1
+        progress.consumed += [(step, group.index) for group in groups]
+        phases.total = time.perf_counter() - start
+        progress.elapsed_s += phases.total
+        rollout = rollout_stats(groups, version=step, rewards=rewards)
+        dropped = len(self._reader.dropped(step))
+        progress.metrics = step_metrics(step, rollout, data, update, dropped, phases)
+        if self._checkpoint_due():
+            phases = replace(phases, checkpoint=self._checkpoint())
+            progress.metrics |= step_metrics(step, rollout, data, update, dropped, phases)
+        self._outputs.record(step, progress.metrics)
+        log.info(
+            "step %d: success %.1f%%, %d samples, %.1f s (waited %.1f s)",
+            step,
+            100 * rollout.success_rate,
+            len(data.samples),
+            phases.total,
+            phases.wait,
+        )
+
+    def _read(self, step: int) -> list[Group]:
+        """The step's groups. Asked to stop while waiting, the weights in hand are whole: keep them first."""
+        try:
+            return self._reader.read_step(
+                step,
+                self._recipe.rollout.groups_per_step,
+                self._deadline_s,
+                on_wait=lambda there: self._flag.check_job(self._outputs.channel),
+            )
+        except StoppedError:
+            if self._progress.version != (self._progress.checkpoint or 0):
+                self._checkpoint()
+            raise
+
+    def _checkpoint_due(self) -> bool:
+        limit = BUFFER_NEARLY_FULL * self._recipe.rollout.buffer_bytes
+        return self._progress.version % self._recipe.training.checkpoint_every == 0 or self._reader.held_bytes() > limit
+
+    def _checkpoint(self) -> float:
+        progress, updater = self._progress, self._updater
+        seconds = self._outputs.checkpoint(updater.policy, updater.optimizer, progress.state(), self._reader)
+        progress.checkpoint, progress.consumed = progress.version, []
+        return seconds
+
+    def _check_frontier(self) -> None:
+        """Groups below Redis' frontier are gone, so the weights in hand must already contain them."""
+        version, frontier = self._progress.version, self._reader.frontier()
+        if frontier > version:
+            raise FrontierError(
+                f"Redis has released the groups of training steps below {frontier}, but the newest checkpoint in the "
+                f"run's folder is of version {version}: bring the folder with its checkpoint back, or take a new job id"
+            )
+        # A trainer that was killed between its checkpoint and the release left the groups behind.
+        self._reader.release(version)
