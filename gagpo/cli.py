@@ -5,6 +5,7 @@ import typer
 from gagpo.commands import data
 from gagpo.commands.demo import demo
 from gagpo.commands.doctor import doctor
+from gagpo.commands.model import model
 from gagpo.commands.play import play
 from gagpo.commands.train import train
 from gagpo.commands.up import up
@@ -25,4 +26,5 @@ app.command()(up)
 app.command()(play)
 app.command()(doctor)
 app.command(context_settings=_PASS_ON)(warmstart)
+app.command(context_settings=_PASS_ON)(model)
 app.add_typer(data.app, name="data")

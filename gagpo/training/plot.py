@@ -8,13 +8,18 @@ import matplotlib
 matplotlib.use("Agg")  # a server has no screen
 from matplotlib import pyplot
 
-from gagpo.training.records import Evaluation, StepMetrics
+from gagpo.training.records import StepMetrics
+from shared.schemas.evaluation import EvaluationReport
 
 _SMOOTHING = 3
 
 
 def plot_learning_curve(
-    metrics: Sequence[StepMetrics], before: Evaluation | None, after: Evaluation | None, title: str, out: Path
+    metrics: Sequence[StepMetrics],
+    before: EvaluationReport | None,
+    after: EvaluationReport | None,
+    title: str,
+    out: Path,
 ) -> None:
     """Success over training steps, with the held-out evaluations and their 95% intervals, and the mean length."""
     figure, (success, length) = pyplot.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
@@ -42,8 +47,8 @@ def plot_learning_curve(
     written.rename(out)
 
 
-def _evaluation(axes: pyplot.Axes, report: Evaluation, step: int, label: str) -> None:
-    low, high = report.success_interval
+def _evaluation(axes: pyplot.Axes, report: EvaluationReport, step: int, label: str) -> None:
+    low, high = report.success_interval.low, report.success_interval.high
     rate = report.success_rate
     spread = [[100 * (rate - low)], [100 * (high - rate)]]
     colour = "tab:red" if step == 0 else "tab:orange"
