@@ -31,8 +31,8 @@ class StepMetrics(BaseModel):
         """The step in one line."""
         return (
             f"success {self.success_rate:4.0%}  length {self.mean_episode_length:4.1f}  "
-            f"reward {self.mean_reward:5.2f}  KL {self.kl_reference:.3f}  clip {self.clip_fraction:4.1%}  {self.tokens_per_s_generated:4.0f} tokens/s  "
-            f"staleness {self.staleness_mean:.1f}"
+            f"reward {self.mean_reward:5.2f}  KL {self.kl_reference:.3f}  clip {self.clip_fraction:4.1%}  "
+            f"{self.tokens_per_s_generated:4.0f} tokens/s  staleness {self.staleness_mean:.1f}"
         )
 
 
