@@ -12,7 +12,7 @@ from services.env_server.environments.alfworld.engine import Episode, NativeEpis
 from services.env_server.environments.alfworld.expert import Planner
 from services.env_server.environments.alfworld.game import Game, compile_game
 from services.env_server.environments.alfworld.game_source import GameSource
-from services.env_server.environments.alfworld.options import OPTIONS, AlfworldOptions, parse_options
+from services.env_server.environments.alfworld.options import OPTIONS, AlfworldOptions, default_engine, parse_options
 from services.env_server.environments.alfworld.searcher import Guide, Searcher
 from services.env_server.environments.alfworld.textworld_engine import TextworldEpisode
 from services.env_server.environments.base import InvalidOptionError, Observation, StepOutcome
@@ -149,7 +149,8 @@ class AlfworldFamily:
     """All ALFWorld tasks of the data that ``ALFWORLD_DATA`` points to, or of generated data where it is not set."""
 
     def __init__(self, dataset: AlfworldDataset | None = None) -> None:
-        """Raises `EnvironmentDataError` when the data is missing or damaged."""
+        """Raises `EnvironmentDataError` when the data is missing or damaged, or the settings name no engine."""
+        self._engine = default_engine(os.environ)
         self._dataset = open_configured() if dataset is None else dataset
         self._compiled: OrderedDict[tuple[str, str], CompiledGame] = OrderedDict()
         self._sources: OrderedDict[str, GameSource] = OrderedDict()
@@ -161,7 +162,10 @@ class AlfworldFamily:
             splits={split: len(ids) for split, ids in self._dataset.splits.items()},
             max_steps=MAX_STEPS,
             action_format="one of the admissible commands, such as: go to desk 1",
-            options=[option.describe() for option in OPTIONS],
+            options=[
+                option.describe().model_copy(update={"default": self._engine} if option.name == "engine" else {})
+                for option in OPTIONS
+            ],
             versions={name: found for name in ("gagpo", "alfworld", "textworld") if (found := _version(name))},
             data_digest=self._dataset.digest,
         )
@@ -175,7 +179,7 @@ class AlfworldFamily:
 
         Raises `UnknownTaskError`, `InvalidOptionError`, or `EnvironmentDataError` where the task's data is damaged.
         """
-        chosen = parse_options(options, os.environ)
+        chosen = parse_options(options, self._engine)
         source = self._source(task_id)
         goal = _goal(source, chosen)
         episode: Episode

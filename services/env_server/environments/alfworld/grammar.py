@@ -241,12 +241,16 @@ _CONDITIONAL = re.compile(
 def parse_symbols(text: str) -> tuple[Symbol, ...]:
     """Parse a right-hand side.
 
-    As in stock, white space that starts it is dropped, and text from the first character that fits nowhere is ignored.
+    As in stock, white space that starts it and tabs that start a symbol are dropped, and text from the first character
+    that fits nowhere is ignored.
     """
     symbols: list[Symbol] = []
     text = text.replace("\\n", "\n")
     position = len(text) - len(text.lstrip())
     while position < len(text):
+        if text[position] == "\t":
+            position += 1
+            continue
         if match := _CONDITIONAL.match(text, position):
             expression = Reference(match["reference"]) if match["reference"] else _expression(match["expression"])
             symbols.append(Conditional(expression, parse_query(match["given"] or ""), match["open"] is not None))

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.env_server.environments.base import InvalidOptionError
+from services.env_server.environments.base import EnvironmentDataError, InvalidOptionError
 from shared.schemas.environment import InfoValue, OptionDescription
 
 ENGINE_VARIABLE = "GAGPO_ALFWORLD_ENGINE"
+ENGINES = ("native", "textworld")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ OPTIONS = (
         "engine",
         f"native, or textworld for stock TextWorld (slow); {ENGINE_VARIABLE} sets the default",
         "native",
-        ("native", "textworld"),
+        ENGINES,
     ),
     Option("expert", "put expert_action and optimal_steps into info", False),
     Option(
@@ -70,17 +71,23 @@ OPTIONS = (
 )
 
 
-def parse_options(given: Mapping[str, InfoValue], environment: Mapping[str, str]) -> AlfworldOptions:
-    """Check the options of a session. Raises `InvalidOptionError` naming the first bad one and what is allowed.
+def default_engine(environment: Mapping[str, str]) -> str:
+    """The engine that `ENGINE_VARIABLE` among the process's variables asks for. Raises `EnvironmentDataError`."""
+    engine = environment.get(ENGINE_VARIABLE) or "native"
+    if engine not in ENGINES:
+        raise EnvironmentDataError(f"{ENGINE_VARIABLE} = {engine!r} is not an engine; set it to {' or '.join(ENGINES)}")
+    return engine
 
-    ``environment`` are the process's variables; `ENGINE_VARIABLE` among them is the engine's default.
+
+def parse_options(given: Mapping[str, InfoValue], engine: str) -> AlfworldOptions:
+    """Check the options of a session, with ``engine`` where they name none.
+
+    Raises `InvalidOptionError` naming the first bad one and what is allowed.
     """
     known = {option.name: option for option in OPTIONS}
-    if configured := environment.get(ENGINE_VARIABLE):
-        known["engine"].check(configured)
-    values: dict[str, InfoValue] = {"engine": configured or "native", **given}
-    for name, value in values.items():
+    for name, value in given.items():
         if name not in known:
             raise InvalidOptionError(name, f"ALFWorld has no option {name!r}; it has {', '.join(known)}")
         known[name].check(value)
+    values: dict[str, InfoValue] = {"engine": engine, **given}
     return AlfworldOptions(**values)  # type: ignore[arg-type]  # each was checked above

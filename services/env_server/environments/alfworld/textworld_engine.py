@@ -85,12 +85,16 @@ class TextworldEpisode:
 
     def true_state(self) -> bytes:
         """A digest of the true facts, but for those that only note what was looked at, or were taken away."""
-        facts = sorted(
-            f"{fact.name} {' '.join(argument.name for argument in fact.arguments)}"
-            for fact in self._game.state["_facts"]
-            if fact.name not in ("checked", "ison") and not fact.name.startswith(("not_", "new-axiom"))
-        )
+        facts = sorted(fact for fact in self.facts() if fact.split(" ")[0] not in ("checked", "ison"))
         return blake2b("\n".join(facts).encode(), digest_size=16).digest()
+
+    def facts(self) -> set[str]:
+        """The facts that stock holds true, as ``predicate argument …``."""
+        return {
+            " ".join([fact.name, *(argument.name for argument in fact.arguments)])
+            for fact in self._game.state["_facts"]
+            if not fact.name.startswith(("not_", "new-axiom"))
+        }
 
 
 def _load(source: GameSource, goal: str) -> Any:
