@@ -1,7 +1,7 @@
 """The journal: each session's birth and its actions so far. It is the truth; live episodes are its shadows.
 
 In Redis a session is a list: the birth, then one element for each action. An action is appended only where the list
-has the length that the server believes (`journal.lua`), so two replicas can never both append the same step.
+has the length that the server believes (`journal_append.lua`), so two replicas can never both append the same step.
 """
 
 import asyncio
@@ -120,16 +120,14 @@ class RedisJournal:
         self._prefix = f"{prefix}:sessions:"
         self._ttl_ms = max(1, int(ttl_s * 1000))
         self._deadline_s = deadline_s
-        self._append = redis.register_script(Path(__file__).with_name("journal.lua").read_text())
+        # Scripts, because one command of many keys costs far less on both sides than a pipeline of many commands.
+        self._create = redis.register_script(Path(__file__).with_name("journal_create.lua").read_text())
+        self._append = redis.register_script(Path(__file__).with_name("journal_append.lua").read_text())
 
     async def create(self, session_ids: Sequence[str], birth: Birth) -> None:
         """See `Journal`."""
-        encoded = _encode_birth(birth)
-        pipeline = self._redis.pipeline(transaction=True)
-        for key in self._keys(session_ids):
-            pipeline.rpush(key, encoded)
-            pipeline.pexpire(key, self._ttl_ms)
-        await self._within_deadline(pipeline.execute())
+        arguments = [self._ttl_ms, _encode_birth(birth)]
+        await self._within_deadline(self._create(keys=self._keys(session_ids), args=arguments))
 
     async def append(self, entries: Sequence[Entry]) -> list[bool]:
         """See `Journal`."""

@@ -253,7 +253,7 @@ class SessionTable:
             if description.data_digest != birth.data_digest:
                 raise faults.data_changed(session.session_id, birth.environment)
         try:
-            slot = await self.pool.place(session.slot)
+            slot = await self.pool.place(birth.task_id if birth is not None else "", session.slot)
         except NoWorkerError as error:
             raise faults.worker_unavailable(self.limits.retry_after_s) from error
         if slot is not session.slot:
@@ -308,7 +308,7 @@ class SessionTable:
         what = f"Opening {birth.environment} {birth.task_id!r}"
         for _ in range(2):
             try:
-                slot = await self.pool.place()
+                slot = await self.pool.place(birth.task_id)
                 generation = slot.generation
                 outcomes = (await slot.call(OpenGroup(session_ids, birth, encoding))).outcomes
             except NoWorkerError as error:

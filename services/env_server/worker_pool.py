@@ -2,12 +2,16 @@
 
 import asyncio
 from collections.abc import Callable
+from zlib import crc32
 
 from services.env_server.supervision import Supervisor
 from services.env_server.worker_slot import DeathReason, WorkerLimits, WorkerSlot
 
 PLACE_POLL_S = 0.02
 """How often a request that waits for a worker looks again."""
+
+IMBALANCE = 16
+"""How many sessions more than the freest slot a task's usual slot may have."""
 
 
 class NoWorkerError(Exception):
@@ -44,15 +48,19 @@ class WorkerPool:
         """How many workers take calls now."""
         return sum(slot.ready for slot in self.slots)
 
-    async def place(self, preferred: WorkerSlot | None = None) -> WorkerSlot:
-        """A ready slot: the preferred one, else the one with the fewest sessions. Raises `NoWorkerError`."""
+    async def place(self, task_id: str, preferred: WorkerSlot | None = None) -> WorkerSlot:
+        """A ready slot. Raises `NoWorkerError`.
+
+        The preferred one; else the task's usual one, which may have it loaded; else the one with the fewest sessions.
+        """
         if preferred is not None and preferred.ready:
             return preferred
         deadline = asyncio.get_running_loop().time() + self._start_deadline_s
         while True:
-            candidates = [slot for slot in self.slots if slot.ready]
-            if candidates:
-                return min(candidates, key=lambda slot: slot.sessions)
+            if candidates := [slot for slot in self.slots if slot.ready]:
+                freest = min(candidates, key=lambda slot: slot.sessions)
+                home = candidates[crc32(task_id.encode()) % len(candidates)]
+                return home if home.sessions <= freest.sessions + IMBALANCE else freest
             if asyncio.get_running_loop().time() > deadline:
                 raise NoWorkerError
             await asyncio.sleep(PLACE_POLL_S)
