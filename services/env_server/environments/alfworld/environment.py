@@ -151,7 +151,7 @@ class AlfworldFamily:
     def __init__(self, dataset: AlfworldDataset | None = None) -> None:
         """Raises `EnvironmentDataError` when the data is missing or damaged, or the settings name no engine."""
         self._engine = default_engine(os.environ)
-        self._dataset = open_configured() if dataset is None else dataset
+        self.dataset = open_configured() if dataset is None else dataset
         self._compiled: OrderedDict[tuple[str, str], CompiledGame] = OrderedDict()
         self._sources: OrderedDict[str, GameSource] = OrderedDict()
 
@@ -159,7 +159,7 @@ class AlfworldFamily:
         """Splits and sizes, options, versions and the data's digest."""
         return EnvironmentDescription(
             name="alfworld",
-            splits={split: len(ids) for split, ids in self._dataset.splits.items()},
+            splits={split: len(ids) for split, ids in self.dataset.splits.items()},
             max_steps=MAX_STEPS,
             action_format="one of the admissible commands, such as: go to desk 1",
             options=[
@@ -167,12 +167,12 @@ class AlfworldFamily:
                 for option in OPTIONS
             ],
             versions={name: found for name in ("gagpo", "alfworld", "textworld") if (found := _version(name))},
-            data_digest=self._dataset.digest,
+            data_digest=self.dataset.digest,
         )
 
     def tasks(self, split: str) -> Sequence[str]:
         """The task ids of a split, in order. Raises `UnknownSplitError`."""
-        return self._dataset.tasks(split)
+        return self.dataset.tasks(split)
 
     def open(self, task_id: str, options: Mapping[str, InfoValue]) -> AlfworldEnvironment:
         """An episode of a task, not yet reset.
@@ -193,7 +193,7 @@ class AlfworldFamily:
     def _source(self, task_id: str) -> GameSource:
         source = self._sources.get(task_id)
         if source is None:
-            source = self._dataset.load(task_id)
+            source = self.dataset.load(task_id)
         return _remember(self._sources, task_id, source)
 
     def _game(self, source: GameSource, goal: str) -> CompiledGame:
