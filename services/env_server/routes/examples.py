@@ -2,22 +2,40 @@
 
 from typing import Any
 
+_TASK = "pick_and_place_simple-TissueBox-None-Toilet-426/trial_T20190910_155319_795672"
+_INFO: dict[str, Any] = {"won": False, "task_type": "pick_and_place_simple", "goal": "put some tissuebox on toilet"}
+
 OBSERVATION: dict[str, Any] = {
     "session_id": "pX0r5Zy1mE2vQ8sT4uWkLg",
-    "task_id": "pick_and_place_simple-Mug-None-Desk-308/trial_T20190907_012345_678901",
-    "observation": "You are in the middle of a room. Looking quickly around you, you see a desk 1, a shelf 1.\n\n"
-    "Your task is to: put some mug on desk.",
-    "admissible_actions": ["go to desk 1", "go to shelf 1", "inventory", "look"],
-    "state_key": "You are in the middle of a room. Looking quickly around you, you see a desk 1, a shelf 1.",
+    "task_id": _TASK,
+    "observation": "You are in the middle of a room. Looking quickly around you, you see a countertop 1, a sinkbasin 1, "
+    "and a toilet 1.\n\nYour task is to: put some tissuebox on toilet.",
+    "admissible_actions": [
+        "go to countertop 1",
+        "go to sinkbasin 1",
+        "go to toilet 1",
+        "help",
+        "inventory",
+        "look",
+    ],
+    "state_key": "3199efa537b86cf1",
     "step_index": 0,
-    "info": {"won": False, "task_type": "pick_and_place_simple"},
+    "info": _INFO,
 }
 STEP_RESULT: dict[str, Any] = OBSERVATION | {
-    "observation": "On the shelf 1, you see a mug 1.",
-    "admissible_actions": ["go to desk 1", "inventory", "look", "take mug 1 from shelf 1"],
-    "state_key": "On the shelf 1, you see a mug 1.",
+    "observation": "You arrive at countertop 1. On the countertop 1, you see a tissuebox 3.",
+    "admissible_actions": [
+        "examine countertop 1",
+        "go to sinkbasin 1",
+        "go to toilet 1",
+        "help",
+        "inventory",
+        "look",
+        "take tissuebox 3 from countertop 1",
+    ],
+    "state_key": "4757f47c6c2aa27d",
     "step_index": 1,
-    "info": {"won": False, "task_type": "pick_and_place_simple", "valid_action": True},
+    "info": _INFO | {"valid_action": True},
     "reward": 0.0,
     "terminated": False,
     "truncated": False,
@@ -31,7 +49,7 @@ PROBLEM: dict[str, Any] = {
     "expected_step_index": 1,
 }
 SESSION_REQUEST: dict[str, Any] = {"environment": "alfworld", "split": "train", "index": 0, "count": 8}
-STEP_REQUEST: dict[str, Any] = {"action": "go to shelf 1", "step_index": 0}
+STEP_REQUEST: dict[str, Any] = {"action": "go to countertop 1", "step_index": 0}
 STEP_BATCH: dict[str, Any] = {"steps": [{"session_id": OBSERVATION["session_id"], **STEP_REQUEST}]}
 STEP_BATCH_RESULT: dict[str, Any] = {"results": [STEP_RESULT, PROBLEM]}
 SESSION_STATE: dict[str, Any] = OBSERVATION | {
