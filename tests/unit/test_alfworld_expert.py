@@ -8,6 +8,7 @@ from services.env_server.environments.alfworld.engine import NativeEpisode
 from services.env_server.environments.alfworld.expert import Planner, plan, plan_from_start
 from services.env_server.environments.alfworld.game import compile_game
 from services.env_server.environments.alfworld.searcher import Guide, Searcher
+from services.env_server.environments.alfworld.whereabouts import count_whereabouts, whereabouts
 from tests.alfworld_games import dataset
 
 
@@ -103,3 +104,9 @@ def test_the_guide_keeps_its_plan_while_it_is_followed_and_finds_another_when_no
         episode.step(command)
         guide.follow(operator, before, episode.state)
     assert episode.turn.won
+
+
+@pytest.mark.slow
+def test_what_the_searching_expert_knows_about_homes_is_counted_from_the_training_games() -> None:
+    counted = count_whereabouts(map(dataset().load, dataset().splits["train"]))
+    assert {kind: dict(rates) for kind, rates in whereabouts().items()} == counted

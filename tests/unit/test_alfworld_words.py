@@ -7,6 +7,7 @@ from services.env_server.environments.alfworld.game import compile_game
 from services.env_server.environments.alfworld.game_source import GameSource
 from services.env_server.environments.alfworld.grammar import GrammarError, Text, parse_symbols
 from services.env_server.environments.alfworld.pddl import PddlError, parse_domain
+from services.env_server.environments.base import EnvironmentDataError
 
 DOMAIN = """
 (define (domain garden) ; a comment
@@ -122,6 +123,22 @@ def test_constructs_that_are_not_known_are_refused() -> None:
         parse_symbols("{o.name.upper()}")
     with pytest.raises(GrammarError, match="does not define"):
         episode(grammar=GRAMMAR.replace("to {end.name}", "to #nowhere#")).step("walk to pond 1")
+
+
+def test_a_damaged_game_is_refused_by_name() -> None:
+    for domain, grammar in (
+        (DOMAIN, GRAMMAR.replace('"rhs"', '"rsh"')),
+        (DOMAIN, GRAMMAR[:200]),
+        (DOMAIN[:300], GRAMMAR),
+    ):
+        with pytest.raises(EnvironmentDataError, match="^t: "):
+            episode(domain=domain, grammar=grammar)
+
+
+def test_a_goal_that_the_grammar_does_not_hold_cannot_be_replaced() -> None:
+    source = GameSource("t", "t", DOMAIN, GRAMMAR, PROBLEM, "dig a hole", (), ())
+    with pytest.raises(GrammarError, match="dig a hole"):
+        compile_game(source, "plant a tree")
 
 
 @pytest.mark.parametrize(

@@ -7,16 +7,18 @@ from functools import cached_property
 
 from services.env_server.environments.alfworld.facts import FactTable
 from services.env_server.environments.alfworld.game_source import GameSource
-from services.env_server.environments.alfworld.grammar import Reference, Thing, parse_grammar
+from services.env_server.environments.alfworld.grammar import GrammarError, Reference, Thing, parse_grammar
 from services.env_server.environments.alfworld.narrator import Narrator, Situation, Voice
 from services.env_server.environments.alfworld.operators import Operator, OperatorTable, View
 from services.env_server.environments.alfworld.pddl import (
     Conjunction,
     Domain,
+    PddlError,
     Problem,
     parse_domain,
     parse_problem,
 )
+from services.env_server.environments.base import EnvironmentDataError
 
 _GOAL_MARK = "UNKNOWN GOAL"
 """What the grammar of the alfworld package has in the place of the goal."""
@@ -147,7 +149,16 @@ def compile_game(source: GameSource, goal: str | None = None) -> Game:
 
     Raises `EnvironmentDataError` (as `PddlError` or `GrammarError`) naming what is wrong with the game's texts.
     """
-    return Game(source, source.goal if goal is None else goal)
+    try:
+        game = Game(source, source.goal if goal is None else goal)
+        shown = game.intro
+    except EnvironmentDataError as error:
+        raise type(error)(f"{source.task_id}: {error}") from error
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise PddlError(f"{source.task_id}: the game's texts are damaged ({type(error).__name__}: {error})") from error
+    if goal is not None and goal not in shown:
+        raise GrammarError(f"{source.task_id}: the grammar does not hold the goal {source.goal!r}")
+    return game
 
 
 def _relevant(domain: Domain, problem: Problem, asked: Iterable[str]) -> set[str]:
@@ -167,7 +178,7 @@ def _relevant(domain: Domain, problem: Problem, asked: Iterable[str]) -> set[str
 
 def _number(ids: Sequence[str]) -> list[str]:
     """Names for people: ``mug_bar__plus_…`` → ``mug 2``. Within a kind, the first id gets the highest number."""
-    kinds = [_kind(id_) for id_ in ids]
+    kinds = [kind_of(id_) for id_ in ids]
     left = Counter(kind for kind in kinds if kind is not None)
     names = []
     for id_, kind in zip(ids, kinds, strict=True):
@@ -180,7 +191,8 @@ def _number(ids: Sequence[str]) -> list[str]:
     return names
 
 
-def _kind(id_: str) -> str | None:
+def kind_of(id_: str) -> str | None:
+    """The kind that a thing's id begins with, as it is named in texts; None for an id of another form."""
     kind, bar, _ = id_.partition("_bar_")
     if not bar:
         return None

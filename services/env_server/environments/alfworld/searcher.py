@@ -1,16 +1,14 @@
 """The searching expert: plays like a person who does not know where things are, and looks in likely places first."""
 
 import hashlib
-import json
 import math
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import lru_cache
-from importlib.resources import files
 
 from services.env_server.environments.alfworld.expert import Move, Planner
 from services.env_server.environments.alfworld.game import State
 from services.env_server.environments.alfworld.operators import Operator
+from services.env_server.environments.alfworld.whereabouts import whereabouts
 
 LOOKING = ("gotolocation", "openobject", "examinereceptacle")
 """Actions whose answer lists what a receptacle holds, if it is open."""
@@ -20,14 +18,6 @@ _RARE = 0.002
 
 _WHIM = 0.6
 """How far chance reorders likely places: the scale of the noise on the logarithm of their rates."""
-
-
-@lru_cache(maxsize=1)
-def _whereabouts() -> dict[str, dict[str, float]]:
-    """Kind of object → kind of receptacle → share of such receptacles that hold one at first, in the training games."""
-    text = files(__package__).joinpath("whereabouts.json").read_text("utf-8")
-    rates: dict[str, dict[str, float]] = json.loads(text)
-    return rates
 
 
 class Searcher:
@@ -101,7 +91,7 @@ class Searcher:
     def _promise(self, receptacle: int, kinds: Iterable[str], closed: bool) -> float:
         """The logarithm of how likely a look is to succeed per command spent, with a whim of the seed's."""
         name = self._planner.game.things[receptacle].name
-        rates = _whereabouts()
+        rates = whereabouts()
         rate = max((rates.get(kind, {}).get(name.split(" ")[0], 0.0) for kind in kinds), default=0.0)
         digest = hashlib.blake2b(f"{self._seed}/{self._planner.game.source.task_id}/{name}".encode(), digest_size=8)
         chance = (int.from_bytes(digest.digest(), "big") + 1) / (2**64 + 2)
