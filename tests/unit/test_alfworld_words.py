@@ -131,7 +131,7 @@ def test_a_damaged_game_is_refused_by_name() -> None:
         (DOMAIN, GRAMMAR[:200]),
         (DOMAIN[:300], GRAMMAR),
     ):
-        with pytest.raises(EnvironmentDataError, match="^t: "):
+        with pytest.raises(EnvironmentDataError, match=r"^t: "):
             episode(domain=domain, grammar=grammar)
 
 
