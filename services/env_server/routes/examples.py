@@ -8,8 +8,8 @@ _INFO: dict[str, Any] = {"won": False, "task_type": "pick_and_place_simple", "go
 OBSERVATION: dict[str, Any] = {
     "session_id": "pX0r5Zy1mE2vQ8sT4uWkLg",
     "task_id": _TASK,
-    "observation": "You are in the middle of a room. Looking quickly around you, you see a countertop 1, a sinkbasin 1, "
-    "and a toilet 1.\n\nYour task is to: put some tissuebox on toilet.",
+    "observation": "You are in the middle of a room. Looking quickly around you, you see a countertop 1, "
+    "a sinkbasin 1, and a toilet 1.\n\nYour task is to: put some tissuebox on toilet.",
     "admissible_actions": [
         "go to countertop 1",
         "go to sinkbasin 1",
