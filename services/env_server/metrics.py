@@ -33,8 +33,11 @@ class EnvServerMetrics:
         self.conflicts = Counter(
             "gagpo_env_journal_conflicts_total", "Appends refused: another replica was faster", registry=self.registry
         )
-        self.problems = Counter(
-            "gagpo_env_problems_total", "Problem documents answered, also in batches", ["kind"], registry=self.registry
+        self.step_problems = Counter(
+            "gagpo_env_step_problems_total",
+            "Steps answered with a problem, also in batches",
+            ["kind"],
+            registry=self.registry,
         )
         self.requests = Counter(
             "gagpo_env_http_requests_total",

@@ -61,7 +61,7 @@ async def run_steps(table: SessionTable, steps: Sequence[Step], encoding: Encodi
                 await _Round(table, encoding).run(pairs)
     for step in steps:
         if isinstance(step.answer, ProblemError):
-            table.metrics.problems.labels(step.answer.kind).inc()
+            table.metrics.step_problems.labels(step.answer.kind).inc()
 
 
 def encoded(step: Step, encoding: Encoding) -> bytes:

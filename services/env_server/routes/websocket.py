@@ -7,12 +7,14 @@ socket are worked on at the same time, so answers may come in another order: the
 """
 
 import asyncio
+import logging
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
 from fastapi import APIRouter, WebSocket
 from fastapi.exceptions import RequestValidationError
-from starlette.websockets import WebSocketDisconnect
+from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from services.env_server import faults
 from services.env_server.operations import EnvServer
@@ -20,6 +22,8 @@ from services.env_server.routes.common import env_server_of_socket
 from services.env_server.wire import Decoder
 from services.env_server.worker_protocol import Encoding
 from shared.problems import ProblemError, validation_problem
+
+logger = logging.getLogger(__name__)
 
 router = APIRouter()
 
@@ -68,18 +72,18 @@ async def websocket(websocket: WebSocket) -> None:
 async def _serve(
     websocket: WebSocket, server: EnvServer, text: str | None, data: bytes | None, slots: asyncio.Semaphore
 ) -> None:
+    encoding: Encoding = "json" if text is not None else "msgpack"
     try:
-        encoding: Encoding = "json" if text is not None else "msgpack"
-        frame = text.encode() if text is not None else data or b""
-        encoded = await _answer(server, frame, encoding)
+        encoded = await _answer(server, text.encode() if text is not None else data or b"", encoding)
+    finally:
+        slots.release()
+    if websocket.client_state is not WebSocketState.CONNECTED:
+        return  # the client has left; what it asked for is done, and a retry would be told so
+    with suppress(WebSocketDisconnect):
         if text is not None:
             await websocket.send_text(encoded.decode())
         else:
             await websocket.send_bytes(encoded)
-    except (WebSocketDisconnect, RuntimeError):
-        pass  # the client has left; what it asked for is done, and a retry would be told so
-    finally:
-        slots.release()
 
 
 async def _answer(server: EnvServer, frame: bytes, encoding: Encoding) -> bytes:
@@ -99,6 +103,10 @@ async def _answer(server: EnvServer, frame: bytes, encoding: Encoding) -> bytes:
         answer = _problem(number, validation_problem(error))
     except ProblemError as problem:
         answer = _problem(number, problem)
+    except Exception as error:  # one request that fails must not take the socket's others with it
+        logger.exception("a request over the socket failed")
+        detail = f"The request failed with {type(error).__name__}; the log has the details."
+        answer = _problem(number, ProblemError(500, "internal-error", "The service failed", detail))
     return msgspec.json.encode(answer) if encoding == "json" else msgspec.msgpack.encode(answer)
 
 
