@@ -85,9 +85,10 @@ class EngineHost:
             self.fail(str(error) or type(error).__name__)
 
     async def _watch(self, running: Running) -> None:
-        while not running.client.errored:
-            await asyncio.sleep(0.5)
-        raise RuntimeError("the engine's process died")
+        while True:
+            await asyncio.sleep(0.5)  # vLLM notices the end of its processes, but offers no event for it
+            if running.client.errored:
+                raise RuntimeError("the engine's process died")
 
     def fail(self, reason: str) -> None:
         """Record that the engine can't serve any more. The first reason stays."""

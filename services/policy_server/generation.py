@@ -30,6 +30,8 @@ class Generator:
         sampling = request.sampling
         prompt = request.prompt_token_ids
         self._check_ids("prompt_token_ids", prompt)
+        if sampling.stop_token_ids:
+            self._check_ids("sampling.stop_token_ids", sampling.stop_token_ids)
         self._check_length(len(prompt) + 1)
         parameters = SamplingParams(
             max_tokens=sampling.max_tokens,

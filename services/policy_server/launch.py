@@ -29,6 +29,9 @@ def prepare_environment(settings: PolicySettings) -> None:
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             # Eager mode compiles nothing; without this the log-prob kernel alone would want a C++ compiler.
             "TORCHDYNAMO_DISABLE": "1",
+            # Threads that wait do not spin. Beside a busy process, spinning ones cost nine tenths of the throughput
+            # (290 requests/s became 40 on two cores); alone, they gain nothing here.
+            "OMP_WAIT_POLICY": "passive",
         }
         os.environ["OMP_NUM_THREADS"] = str(threads)
     for name, value in chosen.items():

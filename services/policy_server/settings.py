@@ -1,4 +1,4 @@
-"""Settings of the policy server: from the command line, then ``GAGPO_POLICY_*`` in the environment, then the defaults."""
+"""Settings of the policy server: the command line first, then ``GAGPO_POLICY_*`` in the environment, then defaults."""
 
 import importlib.metadata
 import os
@@ -25,6 +25,7 @@ class PolicySettings(BaseSettings):
         env_prefix="GAGPO_POLICY_",
         use_attribute_docstrings=True,
         cli_kebab_case=True,
+        cli_implicit_flags=True,
         cli_prog_name="python -m services.policy_server",
         extra="forbid",
     )
@@ -78,8 +79,8 @@ class PolicySettings(BaseSettings):
     """Seed of the sampler for requests that bring none."""
 
     weights_pointer: Path | None = None
-    """JSON file ``{"version", "digest", "path"}`` that names the latest weights. Where it exists at start, these weights
-    are loaded before the server is ready, so that a restarted server serves what its predecessor served."""
+    """JSON file ``{"version", "digest", "path"}`` that names the latest weights. Where it exists at start, they are
+    loaded before the server is ready, so that a restarted server serves what its predecessor served."""
 
     spool: Path | None = None
     """Folder for weights that arrive by HTTP until they are loaded; a temporary one when not given."""

@@ -1,4 +1,4 @@
-"""Keeps the last lines that this process and its children wrote to standard error, so that a failure can be explained."""
+"""Keeps the last lines that this process and its children wrote to standard error, to explain a failure with them."""
 
 import os
 import re

@@ -28,7 +28,7 @@ from services.policy_server.launch import PARENT_PID, WEIGHT_BACKEND
 
 
 @dataclass
-class GroupInfo(WeightTransferInitInfo):
+class GroupInfo(WeightTransferInitInfo):  # type: ignore[misc]  # vLLM ships no types
     """Where to meet the trainer for a broadcast over NCCL."""
 
     master_address: str
@@ -37,7 +37,7 @@ class GroupInfo(WeightTransferInitInfo):
 
 
 @dataclass
-class UpdateInfo(WeightTransferUpdateInfo):
+class UpdateInfo(WeightTransferUpdateInfo):  # type: ignore[misc]
     """What one push consists of: files, or the tensors that a broadcast will bring."""
 
     files: list[list[str | int]] = field(default_factory=list)
@@ -47,7 +47,7 @@ class UpdateInfo(WeightTransferUpdateInfo):
     shapes: list[list[int]] = field(default_factory=list)
 
 
-class GagpoWeightTransferEngine(WeightTransferEngine[GroupInfo, UpdateInfo]):
+class GagpoWeightTransferEngine(WeightTransferEngine[GroupInfo, UpdateInfo]):  # type: ignore[misc]
     """Loads pushed weights. Files are staged and applied at the end; a broadcast goes to vLLM's own NCCL engine."""
 
     init_info_cls = GroupInfo

@@ -1,4 +1,4 @@
-"""The versioned weights: one push at a time, checked in full before anything changes, applied while generation waits."""
+"""The versioned weights: one push at a time, checked in full before anything changes, applied during a pause."""
 
 import asyncio
 import time
@@ -103,9 +103,7 @@ class WeightStore:
         transport = self._transport(source)
         async with transport.folder() as folder:
             files = await asyncio.to_thread(self._checked, folder, push.digest)
-            client = self._running.client
-            await client.start_weight_update()
-            await client.update_weights(_update_request({"files": files}))
+            await self._stage(files)
             await self._apply(push)
 
     def _transport(self, source: WeightFile | WeightStream) -> FileTransport | HttpTransport:
@@ -120,6 +118,17 @@ class WeightStore:
         check_digest(folder, digest)
         return [[str(file.resolve()), status.st_size, status.st_mtime_ns] for file, status in found]
 
+    async def _stage(self, files: list[list[str | int]]) -> None:
+        """Have the engine read the files. Nothing has changed yet, so a failure harms nothing."""
+        client = self._running.client
+        await client.start_weight_update()
+        try:
+            await client.update_weights(_update_request({"files": files}))
+        except Exception as error:  # vLLM hands every fault of its other process over as a bare Exception
+            if client.errored:
+                raise
+            raise ProblemError(422, "weights-unreadable", "The weights can't be read", str(error)) from error
+
     async def _push_nccl(self, push: WeightPush, source: WeightNccl) -> None:
         """Receive a broadcast into the model. What arrives can't be checked first: only names and shapes are."""
         self._layout.check(dict(zip(source.names, map(tuple, source.shapes), strict=True)))
@@ -131,8 +140,7 @@ class WeightStore:
             )
             self._nccl_group = group
         await client.start_weight_update()
-        update = {"names": source.names, "dtypes": source.dtypes, "shapes": source.shapes}
-        await self._apply(push, broadcast=update)
+        await self._apply(push, broadcast={"names": source.names, "dtypes": source.dtypes, "shapes": source.shapes})
 
     async def _apply(self, push: WeightPush, broadcast: dict[str, list[str] | list[list[int]]] | None = None) -> None:
         """Pause, put the staged weights into the model, resume. Requests in flight are kept and computed anew."""
