@@ -1,0 +1,128 @@
+"""``kill -9`` at any moment, then the same command: nothing is lost, nothing used twice, and the weights are the same."""
+
+import random
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from services.trainer.checkpoints import CheckpointStore, read_state
+from shared.buffer import GroupReader
+from shared.weights_digest import digest_of_folder
+from tests.policy_processes import write_tiny_model
+from tests.processes import start_redis
+from tests.training import (
+    WeightEndpoint,
+    add_groups,
+    metrics_of,
+    start_trainer,
+    start_weight_endpoint,
+    training_group,
+    write_recipe,
+)
+
+STEPS = 7
+KILLS = 4
+GROUPS = [training_group(step, index) for step in range(STEPS) for index in range(4)]
+
+
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    with start_redis() as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trainer")
+    write_tiny_model(folder / "model")
+    # Three steps to a checkpoint, so that a kill loses work; many epochs, so that it hits every phase of a step.
+    write_recipe(folder, steps=STEPS, epochs=8, checkpoint_every=3, keep_checkpoints=STEPS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(redis_url: str, model_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The checkpoints of a run that nobody disturbed."""
+    run = tmp_path_factory.mktemp("uninterrupted") / "run"
+    add_groups(redis_url, "uninterrupted", GROUPS)
+    with start_weight_endpoint() as endpoint:
+        recipe = model_folder / "recipe.toml"
+        with start_trainer("uninterrupted", recipe, run, redis_url, endpoint.url) as trainer:
+            assert trainer.wait() == 0, trainer.log.read_text()
+    return run / "checkpoints"
+
+
+def test_killed_again_and_again_it_ends_with_the_weights_of_an_uninterrupted_run(
+    redis_url: str, model_folder: Path, uninterrupted: Path, tmp_path: Path
+) -> None:
+    job, run, recipe = "killed", tmp_path / "run", model_folder / "recipe.toml"
+    add_groups(redis_url, job, GROUPS)
+    chance = random.Random(7)
+    with ExitStack() as stack:
+        endpoint = stack.enter_context(start_weight_endpoint())
+        for kill in range(KILLS):
+            with start_trainer(job, recipe, run, redis_url, endpoint.url) as trainer:
+                # Somewhere after an ever later push: in a read, an update, a push, a checkpoint or a release.
+                _wait_until_pushed(endpoint, kill + 2, len(endpoint.history))
+                time.sleep(chance.uniform(0.0, 0.3))
+                trainer.kill()
+            assert not any(line["step"] >= STEPS for line in metrics_of(run))
+        with start_trainer(job, recipe, run, redis_url, endpoint.url) as trainer:
+            assert trainer.wait() == 0, trainer.log.read_text()
+
+        # What was learnt twice was learnt alike: a version has one digest, whichever start made it.
+        assert len(dict(endpoint.history)) == len(set(endpoint.history)) == STEPS + 1
+        assert len(endpoint.history) > STEPS + 1, "the kills made it learn something twice"
+
+    assert _ledger(run / "checkpoints") == [(group.step, group.index) for group in GROUPS]
+    assert _ledger(run / "checkpoints") == _ledger(uninterrupted)
+    for name in ("step-000003", "step-000006", "step-000007"):
+        assert digest_of_folder(run / "checkpoints" / name) == digest_of_folder(uninterrupted / name)
+        tensors = Path(name, "trainer", "tensors.safetensors")
+        assert (run / "checkpoints" / tensors).read_bytes() == (uninterrupted / tensors).read_bytes()
+    assert [line["step"] for line in metrics_of(run)] == list(range(STEPS))
+    with GroupReader(redis_url, job) as reader:
+        assert reader.frontier() == STEPS
+        assert reader.held_bytes() == 0
+
+
+def test_a_start_after_the_end_does_nothing_but_push_the_weights(
+    redis_url: str, model_folder: Path, uninterrupted: Path
+) -> None:
+    run = uninterrupted.parent
+    before = metrics_of(run)
+    with start_weight_endpoint() as endpoint:
+        recipe = model_folder / "recipe.toml"
+        with start_trainer("uninterrupted", recipe, run, redis_url, endpoint.url) as trainer:
+            assert trainer.wait() == 0, trainer.log.read_text()
+    assert endpoint.history == [(STEPS, digest_of_folder(uninterrupted / "step-000007"))]
+    assert metrics_of(run) == before
+
+
+def test_half_a_checkpoint_is_cleared_away(tmp_path: Path) -> None:
+    part = tmp_path / ".step-000003.part"
+    part.mkdir()
+    (part / "model.safetensors").write_bytes(b"half")
+    store = CheckpointStore(tmp_path, tokenizer_from=tmp_path, keep=2)
+    assert store.latest() is None
+    assert not part.exists()
+
+
+def _ledger(checkpoints: Path) -> list[tuple[int, int]]:
+    """Every (training step, group index) that led to the newest checkpoint, by the checkpoints' own account."""
+    newest = max(checkpoints.iterdir(), key=lambda path: path.name)
+    states = [read_state(newest)]
+    while (version := states[0].previous_version) is not None:
+        states.insert(0, read_state(checkpoints / f"step-{version:06d}"))
+    return [used for state in states for used in state.consumed]
+
+
+def _wait_until_pushed(endpoint: WeightEndpoint, version: int, seen: int, deadline_s: float = 60.0) -> None:
+    """Wait for a push of ``version`` or later, beyond the first ``seen`` pushes."""
+    give_up = time.monotonic() + deadline_s
+    while not any(pushed >= version for pushed, _ in endpoint.history[seen:]):
+        assert time.monotonic() < give_up, f"version {version} was not pushed: {endpoint.history[seen:]}"
+        time.sleep(0.01)

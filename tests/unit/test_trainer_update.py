@@ -1,0 +1,220 @@
+"""Samples, micro batches and the update: what must not change the result, and what must."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from services.trainer.algorithms import Gagpo, make_algorithm
+from services.trainer.batching import Samples, make_samples, micro_batches
+from services.trainer.checkpoints import CheckpointStore, TrainerState, read_state, restore
+from services.trainer.model import action_logprobs
+from services.trainer.step_data import assemble, rollout_stats
+from services.trainer.stopping import StopFlag, StoppedError
+from services.trainer.update import Updater
+from shared.recipe import OldLogprobs, Recipe, RewardSettings, TrainingSettings, load_recipe
+from shared.trajectory import Group, Step
+from tests.policy_processes import changed, tiny_model
+from tests.training import training_group, write_recipe
+
+GROUPS = [training_group(0, index) for index in range(4)]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    return load_recipe(write_recipe(tmp_path_factory.mktemp("recipe")))
+
+
+def samples_of(recipe: Recipe, groups: list[Group] = GROUPS) -> Samples:
+    return assemble(groups, make_algorithm(recipe), recipe.reward).samples
+
+
+def with_training(recipe: Recipe, **changes: object) -> Recipe:
+    training = TrainingSettings.model_validate(recipe.training.model_dump() | changes)
+    return recipe.model_copy(update={"training": training})
+
+
+def updater_of(recipe: Recipe, stop: StopFlag | None = None) -> Updater:
+    model, reference = tiny_model(0, tied=False), changed(tiny_model(0, tied=False), seed=1)
+    flag = stop or StopFlag()
+    return Updater(recipe, make_algorithm(recipe).loss, model, reference, flag.check)
+
+
+def plain_logprobs(model: LlamaForCausalLM, step: Step) -> torch.Tensor:
+    """Log-probabilities of one action's tokens, the long way: one sequence, all logits."""
+    tokens = torch.from_numpy(np.concatenate([step.prompt_token_ids, step.token_ids]).astype(np.int64))
+    logits = model(input_ids=tokens.unsqueeze(0)).logits[0]
+    at = torch.arange(len(step.prompt_token_ids), len(tokens))
+    logprobs: torch.Tensor = logits[at - 1].log_softmax(-1)[torch.arange(len(at)), tokens[at]]
+    return logprobs
+
+
+@pytest.mark.parametrize("budget", [1, 300, 1 << 20])
+def test_logprobs_are_those_of_one_sequence_at_a_time(recipe: Recipe, budget: int) -> None:
+    model = tiny_model(0, tied=False)
+    steps = [step for group in GROUPS for episode in group.episodes for step in episode.steps]
+    samples = make_samples(steps, np.zeros(len(steps)))
+    seen = []
+    with torch.inference_mode():
+        for batch in micro_batches(samples, np.arange(len(samples)), budget):
+            assert batch.input_ids.numel() <= budget or len(batch.input_ids) == 1
+            found = action_logprobs(model, batch, temperature=1.0)
+            for row, logprobs in zip(batch.rows.tolist(), found, strict=True):
+                expected = plain_logprobs(model, steps[row])
+                assert logprobs[: len(expected)] == pytest.approx(expected, abs=2e-5)
+                seen.append(row)
+    assert sorted(seen) == list(range(len(steps)))
+
+
+def test_the_temperature_divides_the_logits(recipe: Recipe) -> None:
+    model = tiny_model(0, tied=False)
+    step = GROUPS[0].episodes[0].steps[0]
+    (batch,) = micro_batches(make_samples([step], np.zeros(1)), np.arange(1), 4096)
+    tokens = torch.from_numpy(np.concatenate([step.prompt_token_ids, step.token_ids]).astype(np.int64))
+    with torch.inference_mode():
+        logits = model(input_ids=tokens.unsqueeze(0)).logits[0, len(step.prompt_token_ids) - 1 : -1]
+        expected = (logits / 0.5).log_softmax(-1).gather(-1, batch.targets[0, : len(step.token_ids)].unsqueeze(-1))
+        assert action_logprobs(model, batch, 0.5)[0] == pytest.approx(expected.squeeze(-1), abs=2e-5)
+
+
+def test_equal_sequences_are_computed_once_and_a_boundary_elsewhere_makes_them_different() -> None:
+    step = GROUPS[0].episodes[0].steps[0]
+    tokens = np.concatenate([step.prompt_token_ids, step.token_ids])
+    cut = Step("", "", "", tokens[:-1], tokens[-1:], step.logprobs[-1:], step.policy_versions[-1:], 0.0, True)
+    longer = Step("", "", "", tokens[:-2], tokens[-2:], np.zeros(2, np.float32), np.zeros(2, np.int32), 0.0, True)
+    batches = micro_batches(make_samples([cut, longer, cut], np.array([1.0, 2.0, 3.0])), np.arange(3), 4096)
+    assert [len(batch.input_ids) for batch in batches] == [2]
+    assert sorted(batches[0].rows.tolist()) == [0, 1, 2]
+
+
+def test_micro_batches_and_padding_do_not_change_the_update(recipe: Recipe) -> None:
+    samples = samples_of(recipe)
+    results = []
+    for budget in (128, 512, 1 << 16):
+        updater = updater_of(with_training(recipe, micro_batch_tokens=budget))
+        stats = updater.update(samples, step=0)
+        results.append((stats, [p.detach().clone() for p in updater.policy.parameters()]))
+    first_stats, first_weights = results[0]
+    for stats, weights in results[1:]:
+        assert stats.loss == pytest.approx(first_stats.loss, abs=1e-6)
+        assert stats.grad_norm == pytest.approx(first_stats.grad_norm, rel=1e-4)
+        # AdamW's first steps divide a gradient by its own size, which turns rounding of tiny gradients into steps.
+        for one, other in zip(weights, first_weights, strict=True):
+            assert float((one - other).abs().mean()) < 1e-6
+
+
+def gradients(recipe: Recipe, budget: int) -> list[torch.Tensor]:
+    """Gradients of one minibatch with all samples."""
+    updater = updater_of(with_training(recipe, micro_batch_tokens=budget, minibatches=1))
+    updater.optimizer.step = lambda *_: None  # type: ignore[method-assign]
+    updater.optimizer.zero_grad = lambda *_, **__: None  # type: ignore[method-assign]
+    updater.update(samples_of(recipe), step=0)
+    return [parameter.grad for parameter in updater.policy.parameters() if parameter.grad is not None]
+
+
+def test_micro_batches_do_not_change_the_gradient_beyond_rounding(recipe: Recipe) -> None:
+    for one, other in zip(gradients(recipe, 128), gradients(recipe, 1 << 16), strict=True):
+        assert float((one - other).abs().max()) < 1e-6
+
+
+def test_the_update_raises_the_good_and_lowers_the_bad(recipe: Recipe) -> None:
+    recipe = with_training(recipe, minibatches=1)
+    updater, samples = updater_of(recipe), samples_of(recipe)
+    before, after = torch.zeros_like(samples.mask), torch.zeros_like(samples.mask)
+    updater.logprobs(updater.policy, samples, np.arange(len(samples)), into=before)
+    stats = updater.update(samples, step=5)
+    updater.logprobs(updater.policy, samples, np.arange(len(samples)), into=after)
+    moved = ((after - before) * samples.mask).sum(1) / samples.mask.sum(1)
+    assert float((moved * samples.advantages).mean()) > 0
+    assert stats.clip_fraction == stats.kl_old == 0.0, "one minibatch: the ratio is 1 throughout"
+    assert stats.learning_rate == recipe.optimizer.learning_rate
+
+
+def test_old_logprobs_are_the_trainers_or_the_servers(recipe: Recipe) -> None:
+    samples = samples_of(recipe)  # the server's numbers are made up, so that ratios to them are far from 1
+    own = updater_of(with_training(recipe, minibatches=2)).update(samples, step=0)
+    server = updater_of(with_training(recipe, minibatches=2, old_logprobs=OldLogprobs.ROLLOUT)).update(samples, step=0)
+    assert own.kl_old < 0.05 < server.kl_old
+    assert own.logprob_difference_mean == server.logprob_difference_mean > 0.1
+    assert own.logprob_difference_max > own.logprob_difference_mean
+
+
+def test_the_difference_to_the_server_is_zero_where_it_reports_the_same(recipe: Recipe) -> None:
+    updater, samples = updater_of(recipe), samples_of(recipe)
+    updater.logprobs(updater.policy, samples, np.arange(len(samples)), into=samples.rollout_logprobs)
+    assert updater.update(samples, step=0).logprob_difference_max < 2e-5
+
+
+def test_warmup_raises_the_learning_rate_over_training_steps(recipe: Recipe) -> None:
+    updater, samples = updater_of(recipe), samples_of(recipe)
+    rates = [updater.update(samples, step).learning_rate for step in range(3)]
+    assert rates == pytest.approx([5e-4, 1e-3, 1e-3])
+
+
+def test_nothing_to_train_on_leaves_the_weights_alone(recipe: Recipe) -> None:
+    updater = updater_of(recipe)
+    before = [p.detach().clone() for p in updater.policy.parameters()]
+    empty = samples_of(recipe, [training_group(0, 0, won=False)])
+    assert len(empty) == 0
+    stats = updater.update(empty, step=0)
+    assert stats.trained_tokens == 0
+    assert all(torch.equal(a, b) for a, b in zip(before, updater.policy.parameters(), strict=True))
+
+
+def test_a_stop_is_heeded_between_micro_batches(recipe: Recipe) -> None:
+    flag = StopFlag()
+    updater = updater_of(recipe, flag)
+    flag.set()
+    with pytest.raises(StoppedError, match="SIGTERM"):
+        updater.update(samples_of(recipe), step=0)
+
+
+def test_a_checkpoint_brings_the_optimizer_back_to_the_bit(recipe: Recipe, tmp_path: Path) -> None:
+    samples, straight = samples_of(recipe), updater_of(recipe)
+    straight.update(samples, step=0)
+    state = TrainerState(1, [(0, 0), (0, 1)], None, 2.5, {"step": 0})
+    path = CheckpointStore(tmp_path / "checkpoints", tmp_path, keep=2).save(straight.policy, straight.optimizer, state)
+    assert read_state(path) == state
+
+    resumed = updater_of(recipe)
+    resumed.policy.load_state_dict(LlamaForCausalLM.from_pretrained(path).state_dict())
+    restore(path, resumed.policy, resumed.optimizer)
+    for updater in (straight, resumed):
+        updater.update(samples, step=1)
+    for one, other in zip(straight.policy.parameters(), resumed.policy.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_only_the_newest_checkpoints_are_kept(recipe: Recipe, tmp_path: Path) -> None:
+    store, updater = CheckpointStore(tmp_path / "c", tmp_path, keep=2), updater_of(recipe)
+    for version in (1, 2, 3):
+        store.save(updater.policy, updater.optimizer, TrainerState(version, []))
+    assert [path.name for path in store.all()] == ["step-000002", "step-000003"]
+
+
+def test_groups_without_signal_are_left_out_and_counted(recipe: Recipe) -> None:
+    failed, mixed = training_group(0, 0, won=False), training_group(0, 1)
+    data = assemble([failed, mixed], make_algorithm(recipe), recipe.reward)
+    assert data.left_out == 1
+    assert len(data.samples) == sum(len(episode.steps) for episode in mixed.episodes)
+    assert data.diagnostics.all_fail_weight == 0.0
+    advantages = np.concatenate([c.advantages for c in data.credits[1:]])
+    assert data.samples.advantages.tolist() == pytest.approx(advantages.tolist(), rel=1e-6)
+
+
+def test_rewards_are_scaled_and_invalid_actions_penalised(recipe: Recipe) -> None:
+    step = GROUPS[0].episodes[0].steps[0]
+    bad = Step("", "", "k", step.prompt_token_ids, step.token_ids, step.logprobs, step.policy_versions, 1.0, False)
+    episode = GROUPS[0].episodes[0]
+    one = type(episode)((bad, step), episode.end, "end", True, 1.0)
+    group = Group(0, 0, "maze", "t", "walk", (one,))
+    settings = RewardSettings(success=10.0, invalid_action_penalty=0.5)
+    data = assemble([group], Gagpo(recipe.algorithm, 0.5), settings)
+    assert data.credits[0].returns[0] == pytest.approx(9.5)
+    stats = rollout_stats([group], version=3, rewards=settings)
+    assert stats.mean_reward == pytest.approx(9.5)
+    assert stats.invalid_action_share == 0.5
+    assert (stats.staleness_mean, stats.staleness_max) == (3.0, 3)
+    assert stats.task_type_success == {"walk": 1.0}
