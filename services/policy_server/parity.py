@@ -32,8 +32,8 @@ class Parity:
     """How far the server's log-probs and Hugging Face's are apart, nats."""
 
     tokens: int
-    mean_difference: float
-    max_difference: float
+    mean: float
+    max: float
     policy_version: int
     within: bool
 
