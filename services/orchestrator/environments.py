@@ -95,7 +95,7 @@ class EnvironmentPool:
         )
         replica = self._replicas.least_busy()
         answer = await self._replicas.request(
-            "POST", "/v1/sessions", request.model_dump_json(exclude_none=True), first=replica
+            "POST", "/v1/sessions", request.model_dump_json(exclude_none=True).encode(), first=replica
         )
         return [Session(replica, first) for first in SessionList.model_validate_json(answer).sessions]
 
@@ -145,7 +145,7 @@ class EnvironmentPool:
         """One request for all; every one of them gets its result or the error."""
         try:
             batch = StepBatch.model_construct(steps=[one.step for one in waiting])
-            answer = await self._replicas.request("POST", "/v1/steps", batch.model_dump_json(), first=replica)
+            answer = await self._replicas.request("POST", "/v1/steps", batch.model_dump_json().encode(), first=replica)
             results = StepBatchResult.model_validate_json(answer).results
             if len(results) != len(waiting):
                 raise ServerProblemError(

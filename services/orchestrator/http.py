@@ -82,7 +82,7 @@ class ReplicaSet:
         """The replica with the fewest requests in flight."""
         return min(self.replicas, key=lambda replica: replica.in_flight)
 
-    async def request(self, method: str, path: str, body: str | None = None, first: Replica | None = None) -> bytes:
+    async def request(self, method: str, path: str, body: bytes | None = None, first: Replica | None = None) -> bytes:
         """The body of a successful answer. ``first`` is the replica to try first, the least busy by default.
 
         A request that is not taken (no connection, 429, 502, 503) is tried again on the next replica; once all were
@@ -109,7 +109,7 @@ class ReplicaSet:
                 )
             await asyncio.sleep(pause)
 
-    async def _try(self, replica: Replica, method: str, path: str, body: str | None) -> "bytes | _Refusal":
+    async def _try(self, replica: Replica, method: str, path: str, body: bytes | None) -> "bytes | _Refusal":
         assert self._session is not None, "the replica set was not opened"
         replica.in_flight += 1
         try:

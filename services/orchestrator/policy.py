@@ -61,7 +61,7 @@ class PolicyPool:
                 seed=seed,
             ),
         )
-        body = request.model_dump_json(exclude_none=True)
+        body = request.model_dump_json(exclude_none=True).encode()
         give_up = time.monotonic() + self._deadline_s
         while True:
             result = GenerateResult.model_validate_json(await self._replicas.request("POST", "/v1/generate", body))

@@ -184,7 +184,7 @@ def _check_reports(stack: Stack, url: str) -> None:
     status = httpx.get(url + "/v1/status").json()
     assert (status["groups_added"], status["episodes"], status["phase"]) == (9, 36, "waiting")
     assert status["steps"] == len(stack.requests())
-    assert "gagpo_groups_added_total 9.0" in httpx.get(url + "/metrics").text
+    assert "gagpo_orchestrator_groups_added_total 9.0" in httpx.get(url + "/metrics").text
     assert httpx.get(url + "/readyz").status_code == 200
 
 
