@@ -64,14 +64,14 @@ async def _evaluate(recipe: Recipe, given: argparse.Namespace) -> EvaluationRepo
     async with open_players(recipe, servers, temperature) as players:
         sources = task_sources(recipe, players.descriptions, held_out=True)
         plan = evaluation_plan(recipe, sources, given.episodes, given.seed, temperature)
-        won = 0
+        done, won = 0, 0
         with tqdm(total=plan.episodes, desc=given.label, unit="episode", disable=given.quiet) as bar:
 
             def on_episode(was_won: bool) -> None:
-                nonlocal won
-                won += was_won
+                nonlocal done, won
+                done, won = done + 1, won + was_won
                 bar.update()
-                bar.set_postfix_str(f"success {won / bar.n:.0%}", refresh=False)
+                bar.set_postfix_str(f"success {won / done:.0%}", refresh=False)
 
             return await evaluate(players, plan, on_episode)
 
