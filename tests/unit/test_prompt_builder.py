@@ -133,7 +133,7 @@ def test_a_chat_prompt_without_a_chat_template_says_what_to_do(tokenizer: Policy
 
 
 def test_an_unknown_template_names_those_that_ship(tokenizer: PolicyTokenizer) -> None:
-    with pytest.raises(TemplateError, match="compact, think-action"):
+    with pytest.raises(TemplateError, match="compact, direct, think-action"):
         PromptBuilder(PromptSettings(template="compcat"), tokenizer)
 
 
