@@ -4,6 +4,7 @@ The tests play the trainer.
 """
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from gagpo import redis_server
 from shared.buffer import BufferTimeoutError, EventReader, GroupReader, JobChannel, JobState
 from shared.prompting import PolicyTokenizer, PromptBuilder
 from shared.recipe import load_recipe
@@ -266,6 +268,30 @@ def test_episodes_go_on_when_one_of_two_env_servers_dies(tmp_path: Path) -> None
             second.kill()
             assert len(_read(stack, 0)) == 3
             assert httpx.get(url + "/v1/status").json()["episodes_retried"] == 0
+        stack.channel.close()
+
+
+def test_a_crash_of_redis_is_ridden_out(tmp_path: Path) -> None:
+    model = write_tokenizer(tmp_path / "model", WORDS)
+    port = free_port()
+    with ExitStack() as running:
+        redis = redis_server.start_redis(tmp_path / "redis", port)
+        running.callback(redis.stop)
+        env = running.enter_context(start_env_server())
+        policy = running.enter_context(_start_policy(model, delay_s=0.1))
+        stack = Stack(tmp_path, redis.url, env.url, policy, JobChannel(redis.url, JOB))
+        stack.write_recipe()
+        stack.publish(0)
+        with _orchestrator(stack):
+            while len(stack.requests()) < 20:
+                time.sleep(0.05)
+            os.kill(redis.pid, signal.SIGKILL)
+            redis.stop()
+            time.sleep(1)
+            running.enter_context(redis_server.start_redis(tmp_path / "redis", port))
+            assert len(_read(stack, 0)) == 3
+            stack.publish(1)
+            assert len(_read(stack, 1)) == 3
         stack.channel.close()
 
 
