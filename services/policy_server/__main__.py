@@ -30,8 +30,9 @@ def main() -> int:
     server: uvicorn.Server | None = None
 
     def on_failure(reason: str) -> None:
-        failures.append(reason)
-        if server is not None:
+        # On Ctrl-C the engine's process, which the terminal told too, may be the first to go.
+        if server is not None and not server.should_exit:
+            failures.append(reason)
             server.should_exit = True
 
     listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM)
@@ -48,8 +49,8 @@ def main() -> int:
         timeout_graceful_shutdown=settings.graceful_timeout,
     )
     server = uvicorn.Server(config)
+    stop_on_signals(server)
     print(f"policy server on http://{settings.host}:{listener.getsockname()[1]}, loading {settings.model}", flush=True)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     server.run(sockets=[listener])
     if failures:
         print(f"\nThe policy server stopped: {failures[0]}", file=tail.stream)
@@ -57,6 +58,16 @@ def main() -> int:
             print(f"  vLLM: {line}", file=tail.stream)
         return 1
     return 0
+
+
+def stop_on_signals(server: uvicorn.Server) -> None:
+    """Let SIGTERM and SIGINT end the server also before Uvicorn listens to them, and do nothing more after it did."""
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(signum, stop)
 
 
 if __name__ == "__main__":

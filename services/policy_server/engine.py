@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+STOP_TIMEOUT_S = 2
+"""Then the engine's process is killed: it holds nothing that is not in a file."""
+
 
 class Phase(StrEnum):
     """Where the engine is in its life."""
@@ -105,7 +108,7 @@ class EngineHost:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._running is not None:
             client = self._running.client
-            await _in_daemon_thread(lambda: client.shutdown(timeout=3))
+            await _in_daemon_thread(lambda: client.shutdown(timeout=STOP_TIMEOUT_S))
         await _in_daemon_thread(_end_children)
 
 

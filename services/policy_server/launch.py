@@ -22,7 +22,6 @@ def prepare_environment(settings: PolicySettings) -> None:
         "NO_COLOR": "1",
     }
     if settings.resolved_device() is Device.CPU:
-        threads = settings.threads or usable_cores()
         chosen |= {
             # The engine's scheduler and its one worker share a process: between two processes every step costs a
             # round trip, which a small model feels, and the start costs a third import of torch.
@@ -32,8 +31,10 @@ def prepare_environment(settings: PolicySettings) -> None:
             # Threads that wait do not spin. Beside a busy process, spinning ones cost nine tenths of the throughput
             # (290 requests/s became 40 on two cores); alone, they gain nothing here.
             "OMP_WAIT_POLICY": "passive",
+            "OMP_NUM_THREADS": str(usable_cores()),
         }
-        os.environ["OMP_NUM_THREADS"] = str(threads)
+        if settings.threads is not None:
+            os.environ["OMP_NUM_THREADS"] = str(settings.threads)
     for name, value in chosen.items():
         os.environ.setdefault(name, value)
     # These are not the user's to set: the routes of vLLM's development mode run any code, and the engine's

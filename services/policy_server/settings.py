@@ -67,7 +67,7 @@ class PolicySettings(BaseSettings):
     """GPUs that share one copy of the model."""
 
     threads: int | None = Field(default=None, ge=1)
-    """Threads of one matrix product on a CPU; the number of usable cores when not given."""
+    """Threads of one matrix product on a CPU; ``OMP_NUM_THREADS`` or the usable cores when not given."""
 
     prefix_caching: bool = True
     """Keep the keys and values of prompts, so that prompts which begin alike are computed once."""
