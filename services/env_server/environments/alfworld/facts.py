@@ -37,6 +37,16 @@ class _Join:
     checks: tuple[Literal, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _Narrowing:
+    """What is known about a conjunction's variables when some are bound, before it is known to what."""
+
+    conjunction: Conjunction
+    possible: Mapping[str, frozenset[int]]
+    dependent: tuple[tuple[Literal, str, int], ...]
+    """Literals that say more about a variable, and in which argument place, once their other terms have values."""
+
+
 class FactTable:
     """Things, types, constant facts, and the numbering of changing facts, of one game."""
 
@@ -68,6 +78,9 @@ class FactTable:
         self._decoded: dict[int, tuple[str, Fact]] = {}
         self._pattern_masks: dict[tuple[str, tuple[int | None, ...]], int] = {}
         self._masks: dict[tuple[str, tuple[frozenset[int] | None, ...]], int] = {}
+        self._fitting: dict[tuple[str, tuple[int | None, ...]], Sequence[Fact]] = {}
+        self._narrowings: dict[tuple[int, tuple[str, ...]], _Narrowing] = {}
+        self._projections: dict[tuple[str, tuple[int | None, ...], int], frozenset[int]] = {}
         self._joins: dict[tuple[int, tuple[str, ...]], _Join] = {}
         self.initial_state = self.bits((name, fact) for name in self._layouts for fact in initial[name])
 
@@ -220,19 +233,20 @@ class FactTable:
             state ^= low
             yield self.decode(low)
 
-    def constant_facts(self, predicate: str, pattern: Sequence[int | None]) -> Iterable[Fact]:
+    def constant_facts(self, predicate: str, pattern: tuple[int | None, ...]) -> Sequence[Fact]:
         """The constant facts that have the pattern's values where it is not None, in the order of ids."""
-        best: Sequence[Fact] | None = None
-        for position, value in enumerate(pattern):
-            if value is not None:
-                facts = self._by_argument.get((predicate, position, value), ())
-                if best is None or len(facts) < len(best):
-                    best = facts
-        if best is None:
+        key = (predicate, pattern)
+        known = self._fitting.get(key)
+        if known is None:
+            known = self._fitting[key] = self._find_constant_facts(predicate, pattern)
+        return known
+
+    def _find_constant_facts(self, predicate: str, pattern: tuple[int | None, ...]) -> Sequence[Fact]:
+        given = [(position, value) for position, value in enumerate(pattern) if value is not None]
+        if not given:
             return sorted(self.constant.get(predicate, ()))
-        return [
-            fact for fact in best if all(want is None or want == have for want, have in zip(pattern, fact, strict=True))
-        ]
+        columns = [self._by_argument.get((predicate, position, value), ()) for position, value in given]
+        return [fact for fact in min(columns, key=len) if all(fact[position] == value for position, value in given)]
 
     def solve(self, conjunction: Conjunction, binding: Binding) -> Iterator[Binding]:
         """Every way to choose the unbound variables so that the literals over constant facts hold.
@@ -263,12 +277,12 @@ class FactTable:
     def _extend(self, join: "_Join", step: int, binding: Binding) -> Iterator[Binding]:
         while step < len(join.steps):
             literal = join.steps[step]
-            pattern = [self._value(term, binding) for term in literal.terms]
+            pattern = tuple([self._value(term, binding) for term in literal.terms])
             if None in pattern:
                 for extended in self._matches(join.conjunction, literal, pattern, binding):
                     yield from self._extend(join, step + 1, extended)
                 return
-            if tuple(pattern) not in self.constant.get(literal.predicate, ()):
+            if pattern not in self.constant.get(literal.predicate, ()):
                 return
             step += 1
         if step < len(join.steps) + len(join.free):
@@ -279,7 +293,7 @@ class FactTable:
             yield binding
 
     def _matches(
-        self, conjunction: Conjunction, literal: Literal, pattern: Sequence[int | None], binding: Binding
+        self, conjunction: Conjunction, literal: Literal, pattern: tuple[int | None, ...], binding: Binding
     ) -> Iterator[Binding]:
         for fact in self.constant_facts(literal.predicate, pattern):
             extended = dict(binding)
@@ -312,17 +326,41 @@ class FactTable:
 
         None where some variable has nothing left.
         """
-        possible = {**self.candidates(conjunction), **{name: frozenset((value,)) for name, value in binding.items()}}
-        for other in conjunction.literals:
-            if other.positive and other.predicate in self.constant:
-                unbound = [term for term in other.terms if term[0] == "?" and term not in binding]
-                if len(unbound) == 1:
-                    place = other.terms.index(unbound[0])
-                    facts = self.constant_facts(other.predicate, [self._value(t, binding) for t in other.terms])
-                    possible[unbound[0]] &= frozenset([fact[place] for fact in facts])
-                    if not possible[unbound[0]]:
-                        return None
-        return possible
+        key = (id(conjunction), tuple(binding))
+        known = self._narrowings.get(key)
+        if known is None:
+            known = self._narrowings[key] = self._narrowing(conjunction, binding)
+        possible = dict(known.possible)
+        for name, value in binding.items():
+            possible[name] = frozenset((value,))
+        for literal, variable, place in known.dependent:
+            values = self._projection(literal.predicate, tuple([self._value(t, binding) for t in literal.terms]), place)
+            possible[variable] &= values
+        return possible if all(possible.values()) else None
+
+    def _narrowing(self, conjunction: Conjunction, binding: Binding) -> "_Narrowing":
+        """What constant facts about one unbound variable say: at once, or once the bound ones have values."""
+        possible = dict(self.candidates(conjunction))
+        dependent = []
+        for literal in conjunction.literals:
+            unbound = [term for term in literal.terms if term[0] == "?" and term not in binding]
+            if literal.positive and literal.predicate in self.constant and len(unbound) == 1:
+                place = literal.terms.index(unbound[0])
+                if any(term in binding for term in literal.terms):
+                    dependent.append((literal, unbound[0], place))
+                else:
+                    pattern = tuple(self._value(term, binding) for term in literal.terms)
+                    possible[unbound[0]] &= self._projection(literal.predicate, pattern, place)
+        return _Narrowing(conjunction, possible, tuple(dependent))
+
+    def _projection(self, predicate: str, pattern: tuple[int | None, ...], place: int) -> frozenset[int]:
+        """What stands in one argument place of the constant facts that fit a pattern."""
+        key = (predicate, pattern, place)
+        known = self._projections.get(key)
+        if known is None:
+            facts = self.constant_facts(predicate, pattern)
+            known = self._projections[key] = frozenset([fact[place] for fact in facts])
+        return known
 
     def reach(self, literal: Literal, possible: Mapping[str, frozenset[int]]) -> int:
         """The bits of the facts that ``literal`` can be, with variables among those possible."""

@@ -97,8 +97,9 @@ class Game:
 
     def apply(self, state: State, operator: Operator) -> State:
         """The state after an action that is possible in ``state``."""
-        add, delete = operator.add, operator.delete
-        for need, forbid, gain, loss in operator.conditional:
+        effects = operator.effects or self._operators.effects(operator)
+        add, delete = effects.add, effects.delete
+        for need, forbid, gain, loss in effects.conditional:
             if state.facts & need == need and not state.facts & forbid:
                 add |= gain
                 delete |= loss
@@ -110,7 +111,8 @@ class Game:
 
     def answer(self, operator: Operator, after: State) -> str:
         """What the game says to an action, given the state that it led to."""
-        return operator.answer.tell(after.facts, after.removed)
+        tale = operator.answer or self._operators.answer(operator)
+        return tale.tell(after.facts, after.removed)
 
     def held(self, state: State) -> list[str]:
         """Names of what the agent holds, sorted."""

@@ -43,7 +43,7 @@ class Narrator:
         """``goal`` is (what stands in the grammar's texts, what to show instead)."""
         self._grammar = grammar
         self.table = table
-        self._things = things
+        self.things = things
         self._goal = goal
 
     def tell(self, symbols: Sequence[Symbol], mapping: Mapped, situation: Situation) -> str:
@@ -73,9 +73,8 @@ class Narrator:
             elif isinstance(symbol, Reference):
                 yield self._refer(symbol.name, mapping, situation)
             else:
-                items = [
-                    self._say(symbol.expression, m, situation) for m in self._answers(symbol.given, mapping, situation)
-                ]
+                answers = self._answers(symbol.given, mapping, situation)
+                items = [self._say(symbol.expression, answer, situation) for answer in answers]
                 yield self._listed(items, mapping, situation) if symbol.as_list else "".join(items)
 
     def _refer(self, name: str, mapping: Mapped, situation: Situation) -> str:
@@ -87,8 +86,8 @@ class Narrator:
     def _say(self, expression: Expression | Reference, mapping: Mapped, situation: Situation) -> str:
         if isinstance(expression, Reference):
             return self._refer(expression.name, mapping, situation)
-        variables: dict[str, Thing] = {name: self._things[thing] for (name, _), thing in mapping.items()}
-        return expression.evaluate(variables)
+        names, things = expression.names, self.things
+        return expression.evaluate({name: things[thing] for (name, _), thing in mapping.items() if name in names})
 
     def _listed(self, items: Sequence[str], mapping: Mapped, situation: Situation) -> str:
         if not items:
@@ -106,7 +105,7 @@ class Narrator:
         if not queries:
             yield mapping
             return
-        query = queries[0]
+        query, more = queries[0], queries[1:]
         for fact in self._matching(query, mapping, situation):
             extended = dict(mapping)
             for placeholder, thing in zip(query.placeholders, fact, strict=True):
@@ -118,15 +117,17 @@ class Narrator:
                 elif known != thing:
                     break
             else:
-                yield from self._answers(queries[1:], extended, situation)
+                if more:
+                    yield from self._answers(more, extended, situation)
+                else:
+                    yield extended
 
     def _matching(self, query: Query, mapping: Mapped, situation: Situation) -> Iterable[tuple[int, ...]]:
         pattern = tuple([mapping.get(placeholder) for placeholder in query.placeholders])
         if query.predicate in self.table.changing:
             facts = situation.removed if query.negated else situation.facts
-            return sorted(
-                fact for _, fact in self.table.true_facts(facts & self.table.pattern_mask(query.predicate, pattern))
-            )
+            found = facts & self.table.pattern_mask(query.predicate, pattern)
+            return sorted([fact for _, fact in self.table.true_facts(found)]) if found else ()
         return () if query.negated else self.table.constant_facts(query.predicate, pattern)
 
 
@@ -168,12 +169,26 @@ class Voice:
                 if placeholder not in parameters:
                     self._contested |= narrator.table.column(query.predicate, position)
         self._tales: dict[tuple[int, ...], Tale] = {}
+        self._plain = _plain(phrase.symbols)
+        self._plain_texts: dict[tuple[int, ...], str] = {}
 
     def depends_on(self, position: int) -> bool:
         """Whether the argument in this place can make a difference to the text."""
         return position in self._mentioned or not self._contested.isdisjoint(
             self._narrator.table.members(self._parameters[position][1])
         )
+
+    def text(self, arguments: Sequence[int], facts: int) -> str:
+        """What the phrase says about these arguments, where it does not depend on anything that changes."""
+        key = tuple([arguments[i] for i in self._mentioned])
+        if self._plain is None:
+            return self.about(arguments).tell(facts, 0)
+        text = self._plain_texts.get(key)
+        if text is None:
+            things = {self._parameters[i][0]: self._narrator.things[arguments[i]] for i in self._mentioned}
+            text = "".join([x if isinstance(x, str) else x.evaluate(things) for x in self._plain])
+            self._plain_texts[key] = text
+        return text
 
     def about(self, arguments: Sequence[int]) -> Tale:
         """What the phrase says about these arguments."""
@@ -196,3 +211,16 @@ class Voice:
                 else:
                     facts |= mask
         return facts, removed
+
+
+def _plain(symbols: Sequence[Symbol]) -> tuple[str | Expression, ...] | None:
+    """The parts of a phrase that asks no questions; None for one that does."""
+    parts: list[str | Expression] = []
+    for symbol in symbols:
+        if isinstance(symbol, Text):
+            parts.append(symbol.text)
+        elif isinstance(symbol, Conditional) and isinstance(symbol.expression, Expression) and not symbol.given:
+            parts.append(symbol.expression)
+        else:
+            return None
+    return tuple(parts)

@@ -19,18 +19,25 @@ _VIEWS_KEPT = 4096
 """Views remembered per place before they are forgotten all at once."""
 
 
-@dataclass(eq=False, slots=True)
-class Operator:
-    """An action with all its parameters chosen."""
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What an operator does to a state."""
 
-    schema: Schema
-    arguments: tuple[int, ...]
-    command: str
     add: int
     delete: int
     conditional: tuple[tuple[int, int, int, int], ...]
     """(bits needed, bits forbidden, bits to add, bits to delete)."""
-    answer: Tale
+
+
+@dataclass(eq=False, slots=True)
+class Operator:
+    """An action with all its parameters chosen. What it does and says is worked out when it is first chosen."""
+
+    schema: Schema
+    arguments: tuple[int, ...]
+    command: str
+    effects: Effects | None = None
+    answer: Tale | None = None
 
 
 Candidate: TypeAlias = tuple[int, int, Operator]
@@ -55,9 +62,15 @@ class Alternative:
     """Its literals over changing facts."""
     anchor: Literal | None
     """The one that says where the agent must be."""
-    placeless: bool
-    """Where the agent is makes no difference to what the action does and says, so that all places share operators."""
-    shared: "list[Candidate] | None" = None
+    others: Sequence[Literal]
+    """The other literals over changing facts."""
+    may_be_idle: bool
+    """Whether all that the action does could be true already where it is possible."""
+    moves_only: bool
+    """All it does is to change the place, whatever the place it starts from: all places share its operators."""
+    shared: "dict[str, Operator] | None" = None
+    idle_at: dict[int, list[str]] = field(default_factory=dict)
+    """Anchor → commands of `shared` that lead to where one is."""
 
 
 @dataclass(eq=False, slots=True)
@@ -89,24 +102,46 @@ class OperatorTable:
         for schema in domain.schemas:
             for conjunction in schema.preconditions if schema.name in voices else ():
                 if all(table.candidates(conjunction).values()):
-                    changing = [x for x in conjunction.literals if x.predicate in table.changing]
-                    anchor = next((x for x in changing if x.predicate == ANCHOR and x.positive), None)
-                    placeless = anchor is not None and self._is_placeless(schema, conjunction, anchor)
-                    self._alternatives.append(Alternative(schema, conjunction, changing, anchor, placeless))
+                    self._alternatives.append(self._alternative(schema, conjunction))
         self._anchors = table.mask_of(ANCHOR)
         if (table.initial_state & self._anchors).bit_count() != 1:
             raise PddlError(f"the PDDL problem must state exactly one {ANCHOR} fact at first")
 
-    def _is_placeless(self, schema: Schema, conjunction: Conjunction, anchor: Literal) -> bool:
-        """True for moving about: the place it starts from matters to nothing but its own ``not at``."""
+    def effects(self, operator: Operator) -> Effects:
+        """What an operator does."""
+        if operator.effects is None:
+            operator.effects = self._effects(operator)
+        return operator.effects
+
+    def answer(self, operator: Operator) -> Tale:
+        """What the game says to an operator."""
+        if operator.answer is None:
+            operator.answer = self._voices[operator.schema.name][1].about(operator.arguments)
+        return operator.answer
+
+    def _alternative(self, schema: Schema, conjunction: Conjunction) -> Alternative:
+        changing = [x for x in conjunction.literals if x.predicate in self._table.changing]
+        anchor = next((x for x in changing if x.predicate == ANCHOR and x.positive), None)
+        asked = {x.predicate for x in changing if x.positive}
+        may_be_idle = all(
+            not effect.conditions and (not effect.literal.positive or effect.literal.predicate in asked)
+            for effect in schema.effects
+        )
+        others = [x for x in changing if x is not anchor]
+        moves_only = anchor is not None and not others and self._moves_only(schema, conjunction, anchor)
+        return Alternative(schema, conjunction, changing, anchor, others, may_be_idle, moves_only)
+
+    def _moves_only(self, schema: Schema, conjunction: Conjunction, anchor: Literal) -> bool:
+        """True where the place that an action starts from matters to nothing but its own ``not at``."""
         start = anchor.terms[-1]
         position = next((i for i, (name, _) in enumerate(schema.parameters) if name == start), None)
-        used = [x for x in conjunction.literals if x is not anchor] + [e.literal for e in schema.effects]
-        used += [condition for effect in schema.effects for condition in effect.conditions]
         left = Literal(anchor.predicate, anchor.terms, positive=False)
+        done = [effect.literal for effect in schema.effects]
         return (
             position is not None
-            and all(start not in x.terms or x == left for x in used)
+            and all(start not in x.terms for x in conjunction.literals if x is not anchor)
+            and all(x == left or (x.positive and x.predicate == ANCHOR and start not in x.terms) for x in done)
+            and not any(effect.conditions for effect in schema.effects)
             and not any(voice.depends_on(position) for voice in self._voices[schema.name])
         )
 
@@ -152,38 +187,43 @@ class OperatorTable:
             possible = self._table.narrow(option.conjunction, binding)
             if possible is None:
                 continue
-            others = [x for x in option.changing if x is not option.anchor]
-            reaches = [self._table.reach(x, possible) for x in others]
+            if option.moves_only:
+                place.fixed = {**self._ways_from(option, binding, anchor), **place.fixed}
+                continue
+            reaches = [self._table.reach(x, possible) for x in option.others]
             for reach in reaches:
                 place.view_mask |= reach
-            positive = [(reach, x) for reach, x in zip(reaches, others, strict=True) if x.positive]
+            positive = [(reach, x) for reach, x in zip(reaches, option.others, strict=True) if x.positive]
             if positive:
-                reach, literal = max(positive, key=lambda pair: pair[0].bit_count())
+                reach, literal = max(positive, key=lambda pair: pair[0].bit_count()) if positive[1:] else positive[0]
                 place.triggers.append((reach, option, literal, binding))
                 place.trigger_mask |= reach
                 continue
-            for need, forbid, operator in self._ground_here(option, binding, anchor):
+            for need, forbid, operator in self._ground(option, binding):
                 if need & ~anchor or forbid:
                     place.tested.append((need, forbid, operator))
                 else:
                     place.fixed.setdefault(operator.command, operator)
         return place
 
-    def _ground_here(self, option: Alternative, binding: Binding, anchor: int) -> list[Candidate]:
-        """The operators of an action that asks for no changing fact but where the agent is."""
-        if not option.placeless:
-            return [x for x in self._ground(option, binding) if self._changes(x, anchor)]
+    def _ways_from(self, option: Alternative, binding: Binding, anchor: int) -> dict[str, Operator]:
+        """Where one can go to; not to where one is."""
         if option.shared is None:
-            option.shared = [(need & ~self._anchors, forbid, x) for need, forbid, x in self._ground(option, binding)]
-        return [
-            (need, forbid, x) for need, forbid, x in option.shared if self._changes((need | anchor, forbid, x), anchor)
-        ]
+            option.shared = {}
+            for solution in self._table.solve(option.conjunction, binding):
+                operator = self._operator(option.schema, solution)
+                option.shared.setdefault(operator.command, operator)
+                option.idle_at.setdefault(self.effects(operator).add, []).append(operator.command)
+        ways = dict(option.shared)
+        for command in option.idle_at.get(anchor, ()):
+            del ways[command]
+        return ways
 
-    def _changes(self, candidate: Candidate, anchor: int) -> bool:
+    def _changes(self, need: int, forbid: int, effects: Effects) -> bool:
         """As in stock's planner, an action that can change nothing (going to where one is) does not exist."""
-        need, forbid, operator = candidate
-        delete = operator.delete & ~self._anchors | operator.delete & anchor
-        return bool(operator.conditional or operator.add & ~need or delete & ~forbid)
+        here = need & self._anchors
+        delete = effects.delete & ~self._anchors | effects.delete & here
+        return bool(effects.conditional or effects.add & ~need or delete & ~forbid)
 
     def _ground_for(self, place: Place, trigger: int) -> list[Candidate]:
         predicate, fact = self._table.decode(trigger)
@@ -192,7 +232,7 @@ class OperatorTable:
             if reach & trigger and literal.predicate == predicate:
                 bound = self._unify(option.conjunction, literal, fact, binding)
                 if bound is not None:
-                    found.extend(x for x in self._ground(option, bound) if self._changes(x, self._anchors))
+                    found.extend(self._ground(option, bound))
         return found
 
     def _unify(
@@ -222,34 +262,38 @@ class OperatorTable:
                 else:
                     forbid |= bit
             else:
-                found.append((need, forbid, self._operator(option.schema, solution)))
+                operator = self._operator(option.schema, solution)
+                if not option.may_be_idle or self._changes(need, forbid, self.effects(operator)):
+                    found.append((need, forbid, operator))
         return found
 
     def _operator(self, schema: Schema, binding: Binding) -> Operator:
-        arguments = tuple(binding[name] for name, _ in schema.parameters)
+        arguments = tuple([binding[name] for name, _ in schema.parameters])
         known = self._operators.get((schema.name, arguments))
         if known is None:
-            add, delete, conditional = 0, 0, []
-            for effect in schema.effects:
-                literal = effect.literal
-                bit = self._table.bit(literal.predicate, self._table.fact_of(literal, binding))
-                gain, loss = (bit, 0) if literal.positive else (0, bit)
-                if effect.conditions:
-                    need, forbid = self._condition_bits(effect.conditions, binding)
-                    conditional.append((need, forbid, gain, loss))
-                else:
-                    add |= gain
-                    delete |= loss
-            if delete & self._anchors:
-                # The agent is at one place only, so leaving it is the same as being at none.
-                delete |= self._anchors
-            command, answer = self._voices[schema.name]
             # A command's wording may look at constant facts only, so any state will do.
-            text = command.about(arguments).tell(self._table.initial_state, 0)
-            answered = answer.about(arguments)
-            known = Operator(schema, arguments, text, add, delete & ~add, tuple(conditional), answered)
-            self._operators[schema.name, arguments] = known
+            command = self._voices[schema.name][0].text(arguments, self._table.initial_state)
+            known = self._operators[schema.name, arguments] = Operator(schema, arguments, command)
         return known
+
+    def _effects(self, operator: Operator) -> Effects:
+        names = [name for name, _ in operator.schema.parameters]
+        binding = dict(zip(names, operator.arguments, strict=True))
+        add, delete, conditional = 0, 0, []
+        for effect in operator.schema.effects:
+            literal = effect.literal
+            bit = self._table.bit(literal.predicate, self._table.fact_of(literal, binding))
+            gain, loss = (bit, 0) if literal.positive else (0, bit)
+            if effect.conditions:
+                need, forbid = self._condition_bits(effect.conditions, binding)
+                conditional.append((need, forbid, gain, loss))
+            else:
+                add |= gain
+                delete |= loss
+        if delete & self._anchors:
+            # The agent is at one place only, so leaving it is the same as being at none.
+            delete |= self._anchors
+        return Effects(add, delete & ~add, tuple(conditional))
 
     def _condition_bits(self, conditions: Sequence[Literal], binding: Binding) -> tuple[int, int]:
         need = forbid = 0
