@@ -6,13 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import httpx
 
 from services.policy_server.parity import MAX_LIMIT, differences, random_prompts, sample
 from shared.schemas.policy import SamplingSettings
 from shared.weights_digest import digest_of_folder
 from tests.policy_processes import (
     VOCABULARY,
+    PolicyServer,
     changed,
     start_policy_server,
     tiny_model,
@@ -51,6 +55,17 @@ def test_a_restarted_server_serves_the_latest_weights_and_leaves_nothing_behind_
         wait_until_gone(family)
 
 
+def wait_until_listening(server: PolicyServer) -> None:
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            httpx.get(f"{server.url}/healthz", timeout=30)
+            return
+        except httpx.TransportError:
+            assert time.monotonic() < deadline, server.log.read_text()
+            time.sleep(0.02)
+
+
 def test_a_server_told_to_stop_while_it_starts_ends_with_its_children(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "model")
     with start_policy_server(model, wait=False) as server:
@@ -65,6 +80,12 @@ def test_a_server_told_to_stop_while_it_starts_ends_with_its_children(tmp_path: 
 def test_a_model_that_vllm_refuses_is_explained_in_its_own_words(tmp_path: Path) -> None:
     model = write_tiny_model(tmp_path / "model", head_size=16)
     with start_policy_server(model, wait=False) as server:
+        wait_until_listening(server)
+        assert httpx.get(f"{server.url}/healthz", timeout=30).json() == {"status": "starting"}
+        assert httpx.get(f"{server.url}/readyz", timeout=30).status_code == 503
+        body = {"prompt_token_ids": [5], "sampling": {"max_tokens": 1}}
+        early = httpx.post(f"{server.url}/v1/generate", json=body, timeout=30)
+        assert (early.status_code, early.json()["type"]) == (503, "/problems/not-ready")
         assert server.process.wait(120) == 1
         end = server.log.read_text().split("The policy server stopped:")[1]
     assert "vLLM:" in end
