@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from services.orchestrator.groups import GroupMaker
 from services.orchestrator.metrics import OrchestratorMetrics
-from services.orchestrator.rollout import Rollout
+from services.orchestrator.rollout import Patience, Rollout
 from services.orchestrator.routes import router
 from services.orchestrator.settings import OrchestratorSettings
 from services.orchestrator.setup import Servers, open_players, task_sources
@@ -69,9 +69,13 @@ async def _work(
             retries=rollout.episode_retries,
         )
         order = TaskOrder(task_sources(recipe, players.descriptions, held_out=False), recipe.seed)
-        work = Rollout(recipe, order, maker, writer, channel, events, metrics, settings.trainer_deadline_s)
+        work = Rollout(recipe, order, maker, writer, channel, events, metrics, _patience(settings))
         progress.begin(work)
         await work.run()
+
+
+def _patience(settings: OrchestratorSettings) -> Patience:
+    return Patience(trainer_deadline_s=settings.trainer_deadline_s, resume_grace_s=settings.resume_grace_s)
 
 
 def _report_end(task: "asyncio.Task[None]", progress: Progress, on_end: Callable[[BaseException | None], None]) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 
 from services.orchestrator.groups import GroupLostError, GroupMaker, GroupOrder
 from services.orchestrator.metrics import OrchestratorMetrics
@@ -16,6 +17,16 @@ logger = logging.getLogger(__name__)
 
 _POLL_S = 0.05
 _CHECK_EVERY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long to wait for the trainer, in seconds."""
+
+    trainer_deadline_s: float
+    """For new weights, or for room in the buffer."""
+    resume_grace_s: float
+    """For a job that is over at the start to be resumed."""
 
 
 class Rollout:
@@ -34,7 +45,7 @@ class Rollout:
         channel: AsyncJobChannel,
         events: AsyncEventWriter,
         metrics: OrchestratorMetrics,
-        trainer_deadline_s: float,
+        patience: Patience,
     ) -> None:
         """``order`` has one source for each of the recipe's environments, in their order."""
         self._recipe = recipe
@@ -44,7 +55,7 @@ class Rollout:
         self._channel = channel
         self._events = events
         self._metrics = metrics
-        self._trainer_deadline_s = trainer_deadline_s
+        self._patience = patience
         self._running: dict[tuple[int, int], asyncio.Task[None]] = {}
         self._tallies: dict[int, StepTally] = {}
         self._version: int | None = None
@@ -66,6 +77,7 @@ class Rollout:
 
         Raises `BufferTimeoutError` when the trainer gives no sign of life within the deadline.
         """
+        await self._wait_for_resume()
         try:
             while True:
                 state = await self._channel.state()
@@ -79,6 +91,15 @@ class Rollout:
                 self._check_trainer()
         finally:
             await self._cancel(list(self._running))
+
+    async def _wait_for_resume(self) -> None:
+        """The state may be left from before a resume, whose trainer takes longer to start than this service."""
+        give_up = time.monotonic() + self._patience.resume_grace_s
+        while time.monotonic() < give_up:
+            state = await self._channel.state()
+            if state is None or not state.over:
+                return
+            await asyncio.sleep(_POLL_S)
 
     async def _look_at_version(self) -> None:
         version = await self._channel.policy_version()
@@ -134,7 +155,7 @@ class Rollout:
                     "group-dropped", {"step": order.step, "index": order.index, "reason": str(error)}
                 )
             return
-        if await self._writer.add(group, self._trainer_deadline_s):
+        if await self._writer.add(group, self._patience.trainer_deadline_s):
             tally.add(group)
             self._metrics.groups_added.inc()
             self._metrics.count_group(group)
@@ -162,7 +183,7 @@ class Rollout:
 
     def _check_trainer(self) -> None:
         waited = time.monotonic() - self._progress
-        if not self._running and waited > self._trainer_deadline_s:
+        if not self._running and waited > self._patience.trainer_deadline_s:
             raise BufferTimeoutError(
                 f"the trainer set no new policy version for {waited:.0f} s (now: {self._version}): does it still run?"
             )

@@ -34,5 +34,8 @@ class OrchestratorSettings(BaseSettings):
     request_deadline_s: float = Field(default=300.0, gt=0)
     """For how long a request is tried again while no server takes it, before its episode has failed."""
 
+    resume_grace_s: float = Field(default=180.0, ge=0)
+    """A job that is over when the orchestrator starts may be about to be resumed: how long to wait for its trainer."""
+
     trainer_deadline_s: float = Field(default=6 * 3600.0, gt=0)
     """The longest wait for the trainer, for room in the buffer or for new weights, before the job is given up."""

@@ -309,6 +309,28 @@ def test_a_trainer_that_goes_back_gets_groups_of_the_older_version_again(stack: 
         assert len(_read(stack, 1)) == 3
 
 
+def test_a_resumed_job_is_not_taken_for_the_one_that_ended(stack: Stack) -> None:
+    """The trainer of a resumed job starts more slowly than the orchestrator, and finds the old state in Redis."""
+    stack.channel.set_state(JobState.FAILED)
+    with _orchestrator(stack) as (process, url):
+        while not _answers(url):
+            time.sleep(0.05)
+        time.sleep(0.5)
+        assert process.poll() is None
+        stack.publish(0)
+        stack.channel.set_state(JobState.RUNNING)
+        assert len(_read(stack, 0)) == 3
+        stack.channel.set_state(JobState.FAILED)
+        assert process.wait(15) == 0
+
+
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(url + "/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
 def test_a_recipe_that_does_not_fit_the_servers_ends_in_an_error_that_names_the_field(stack: Stack) -> None:
     stack.recipe.write_text(
         stack.recipe.read_text().replace('name = "maze"\neval', 'name = "maze"\nsplit = "tarin"\neval')
