@@ -55,7 +55,9 @@ class AlfworldEnvironment:
         if self._coach is not None:
             self._coach.follow(action)
         self._text = observation(turn.feedback)
-        self._history = _digest(b"\0".join((self._history, action.encode(), self._text.encode())))
+        self._history = _digest(
+            b"\0".join((self._history, action.encode("utf-8", "surrogatepass"), self._text.encode()))
+        )
         return StepOutcome(self._observe(turn), turn.reward, turn.done, turn.understood)
 
     def clone(self) -> "AlfworldEnvironment":
