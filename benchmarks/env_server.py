@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,13 @@ from tests.processes import start_service
 
 TARGET_STEPS_PER_CORE = 3000
 TARGET_GROUP_RATIO = 1.3
+GROUP = 8
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU seconds that a process has used so far, in user and system mode."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    """CPU seconds that all threads of a process have used so far."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def children(pid: int) -> list[int]:
@@ -57,9 +59,17 @@ class Client:
         answer: dict[str, Any] = self._decode(response.content)
         return answer
 
-    def open(self, environment: str, split: str, index: int, count: int) -> list[dict[str, Any]]:
+    def open(
+        self, environment: str, split: str, index: int, count: int, options: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
         """The sessions of a new group."""
-        body = {"environment": environment, "split": split, "index": index, "count": count}
+        body = {
+            "environment": environment,
+            "split": split,
+            "index": index,
+            "count": count,
+            "options": options or {},
+        }
         sessions: list[dict[str, Any]] = self.post("/v1/sessions", body)["sessions"]
         return sessions
 
@@ -83,52 +93,134 @@ def running_server(given: argparse.Namespace) -> Iterator[tuple[str, int, int | 
         yield service.url, service.pid, redis_pid
 
 
-def measure_steps(client: Client, given: argparse.Namespace, pids: list[int], redis_pid: int | None) -> float:
-    """Print the figures of stepping; steps per CPU second of the server's processes."""
-    choose = random.Random(0)
-    sessions = [
-        s for group in range(given.sessions // 8) for s in client.open(given.environment, given.split, group, 8)
-    ]
-    opened = given.sessions // 8
-    steps, spent_elsewhere = 0, 0.0
-    started, cpu = time.perf_counter(), {pid: cpu_seconds(pid) for pid in pids}
-    redis_cpu = cpu_seconds(redis_pid) if redis_pid else 0.0
-    while time.perf_counter() - started < given.seconds:
-        batch = [
-            {
-                "session_id": s["session_id"],
-                "action": choose.choice(s["admissible_actions"]),
-                "step_index": s["step_index"],
-            }
-            for s in sessions
-        ]
-        sessions = client.post("/v1/steps", {"steps": batch})["results"]
-        steps += len(sessions)
-        for position, session in enumerate(sessions):
-            if session["terminated"] or session["truncated"]:
-                client.delete(session["session_id"])
-                sessions[position] = client.open(given.environment, given.split, opened % given.tasks, 1)[0]
+@dataclass(slots=True)
+class Used:
+    """CPU seconds of the server, its workers and its Redis."""
+
+    server: float = 0.0
+    workers: float = 0.0
+    redis: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """Of the server and its workers: Redis is another's process."""
+        return self.server + self.workers
+
+
+class Meter:
+    """Says what was used since it was last asked."""
+
+    def __init__(self, server: int, redis: int | None) -> None:
+        """Process ids; the server's children are its workers."""
+        self._server, self._workers, self._redis = server, children(server), redis
+        self._last = self._now()
+
+    def lap(self, onto: Used) -> None:
+        """Add what was used since the last lap."""
+        now = self._now()
+        onto.server += now.server - self._last.server
+        onto.workers += now.workers - self._last.workers
+        onto.redis += now.redis - self._last.redis
+        self._last = now
+
+    def _now(self) -> Used:
+        redis = cpu_seconds(self._redis) if self._redis is not None else 0.0
+        return Used(cpu_seconds(self._server), sum(map(cpu_seconds, self._workers)), redis)
+
+
+class Groups:
+    """Groups of 8 that play random admissible actions; one whose episodes are all over gives way to a new task's."""
+
+    def __init__(self, client: Client, given: argparse.Namespace) -> None:
+        """Nothing is open yet."""
+        self._client, self._given = client, given
+        self._choose = random.Random(0)
+        self._groups: list[list[dict[str, Any]]] = [[] for _ in range(given.sessions // GROUP)]
+        self._next = 0
+
+    def renew(self) -> int:
+        """Open a group wherever one is over; how many."""
+        opened = 0
+        for position, group in enumerate(self._groups):
+            if all(session.get("terminated") or session.get("truncated") for session in group):
+                for session in group:
+                    self._client.delete(session["session_id"])
+                given = self._given
+                self._groups[position] = self._client.open(given.environment, given.split, self._next, GROUP)
+                self._next = (self._next + 1) % given.tasks
                 opened += 1
-    wall = time.perf_counter() - started - spent_elsewhere
-    used = {pid: cpu_seconds(pid) - cpu[pid] for pid in pids}
-    per_core = steps / sum(used.values())
+        return opened
+
+    def step(self) -> int:
+        """One batch of all that still play; how many steps."""
+        places = [
+            (group, number)
+            for group in self._groups
+            for number, session in enumerate(group)
+            if not (session.get("terminated") or session.get("truncated"))
+        ]
+        batch = []
+        for group, number in places:
+            session = group[number]
+            action = self._choose.choice(session["admissible_actions"])
+            batch.append({"session_id": session["session_id"], "action": action, "step_index": session["step_index"]})
+        results = self._client.post("/v1/steps", {"steps": batch})["results"]
+        for (group, number), result in zip(places, results, strict=True):
+            group[number] = result
+        return len(batch)
+
+
+def measure_steps(client: Client, given: argparse.Namespace, meter: Meter) -> float:
+    """Print the figures of stepping; steps per CPU second of the server's processes."""
+    groups = Groups(client, given)
+    opening, stepping = Used(), Used()
+    steps, opened, seconds = 0, 0, 0.0
+    started = time.perf_counter()
+    while time.perf_counter() - started < given.seconds:
+        meter.lap(Used())
+        opened += groups.renew()
+        meter.lap(opening)
+        before = time.perf_counter()
+        for _ in range(10):
+            steps += groups.step()
+        seconds += time.perf_counter() - before
+        meter.lap(stepping)
+    per_core = steps / stepping.total
     print(f"stepping {given.sessions} sessions of {given.environment}, {given.encoding}, {given.workers} workers:")
-    print(f"  {steps} steps in {wall:.1f} s: {steps / wall:,.0f} steps/s, the client on the same machine")
-    print(
-        f"  CPU of the server {used[pids[0]]:.2f} s, of its workers {sum(used.values()) - used[pids[0]]:.2f} s", end=""
-    )
-    print(f", of Redis {cpu_seconds(redis_pid) - redis_cpu:.2f} s" if redis_pid else "")
-    print(f"  {opened - given.sessions // 8} episodes were opened anew meanwhile")
+    print(f"  {steps} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s, the client on the same machine")
+    print(f"  CPU of the server {stepping.server:.2f} s, of its workers {stepping.workers:.2f} s", end="")
+    print(f", of Redis {stepping.redis:.2f} s")
+    print(f"  {opened} groups were opened meanwhile: {opening.total:.2f} s of CPU, not counted above")
     verdict = "reached" if per_core >= TARGET_STEPS_PER_CORE else "MISSED"
     print(f"  {per_core:,.0f} steps/s per core; target {TARGET_STEPS_PER_CORE:,}: {verdict}")
+    print(f"  {steps / (stepping.total + opening.total):,.0f} steps/s per core with the openings counted")
     return per_core
+
+
+def measure_stock(client: Client, given: argparse.Namespace, meter: Meter, native_per_core: float) -> None:
+    """Print the same for stock TextWorld behind the same API."""
+    opening, stepping = Used(), Used()
+    choose = random.Random(0)
+    meter.lap(Used())
+    (session,) = client.open(given.environment, given.split, 0, 1, {"engine": "textworld"})
+    meter.lap(opening)
+    for _ in range(given.stock_steps):
+        action = choose.choice(session["admissible_actions"])
+        step = {"session_id": session["session_id"], "action": action, "step_index": session["step_index"]}
+        (session,) = client.post("/v1/steps", {"steps": [step]})["results"]
+    meter.lap(stepping)
+    per_core = given.stock_steps / stepping.total
+    print(
+        f"stock TextWorld behind the same API: {per_core:,.1f} steps/s per core; opening {opening.total:.1f} s of CPU"
+    )
+    print(f"  the native engine steps {native_per_core / per_core:,.0f} times as fast")
 
 
 def measure_opening(client: Client, given: argparse.Namespace) -> float:
     """Print what opening costs; the ratio of a group of 8 to one session."""
     seconds: dict[tuple[str, int], list[float]] = {}
     for index in range(given.opens):
-        for shift, count in enumerate((1, 8)):
+        for shift, count in enumerate((1, GROUP)):
             task = (2 * index + shift) % given.tasks  # a task of its own for each, so that the first time is cold
             for state in ("not yet loaded", "already loaded"):
                 before = time.perf_counter()
@@ -138,7 +230,7 @@ def measure_opening(client: Client, given: argparse.Namespace) -> float:
                     client.delete(session["session_id"])
     ratio = 0.0
     for state in ("not yet loaded", "already loaded"):
-        one, eight = (statistics.median(seconds[state, count]) for count in (1, 8))
+        one, eight = (statistics.median(seconds[state, count]) for count in (1, GROUP))
         ratio = eight / one
         verdict = "reached" if ratio <= TARGET_GROUP_RATIO else "MISSED"
         print(f"opening a task {state}: one session {one * 1e3:.2f} ms, a group of 8 {eight * 1e3:.2f} ms", end="")
@@ -157,6 +249,7 @@ def main() -> None:
     parser.add_argument("--opens", type=int, default=60)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--encoding", choices=["json", "msgpack"], default="msgpack")
+    parser.add_argument("--stock-steps", type=int, default=20, help="steps of stock TextWorld; 0: none")
     parser.add_argument("--memory", action="store_true", help="without Redis: the journal in memory")
     given = parser.parse_args()
     with running_server(given) as (url, pid, redis_pid):
@@ -164,7 +257,10 @@ def main() -> None:
         sizes = client._http.get("/v1/environments", headers={"accept": "application/json"}).json()["environments"]
         given.tasks = min(given.tasks, sizes[0]["splits"][given.split])
         measure_opening(client, given)
-        measure_steps(client, given, [pid, *children(pid)], redis_pid)
+        meter = Meter(pid, redis_pid)
+        per_core = measure_steps(client, given, meter)
+        if given.environment == "alfworld" and given.stock_steps:
+            measure_stock(client, given, meter, per_core)
 
 
 if __name__ == "__main__":

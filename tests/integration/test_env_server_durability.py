@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +74,15 @@ def test_killing_every_worker_changes_no_answer() -> None:
         assert len(workers_of(server)) == 2
 
 
-def test_workers_leave_with_a_killed_server() -> None:
-    with start_env_server() as server:
+def test_workers_leave_with_a_killed_server_even_from_a_step_that_hangs() -> None:
+    with start_env_server(GAGPO_ENV_STEP_DEADLINE_S="600") as server, ThreadPoolExecutor() as pool:
         workers = workers_of(server)
         assert len(workers) == 2
+        (session_id,) = open_group(server.url, count=1)
+        hanging = pool.submit(step, server.url, session_id, 0, "sleep 600")
+        time.sleep(0.3)
         server.kill()
+        assert isinstance(hanging.exception(), httpx.TransportError)
     deadline = time.monotonic() + 10
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         assert time.monotonic() < deadline, "a worker outlived its server"
