@@ -60,12 +60,13 @@ def _train(system: LocalSystem, folder: RunFolder, recipe: Recipe) -> None:
     """Follow the training until the trainer has ended and its last event is shown."""
     with console.status("starting the trainer and the orchestrator …"):
         system.start_training()
-    bars = StepBars(recipe.training.steps, recipe.rollout.groups_per_step)
+    bars = StepBars(recipe.training.steps, recipe.rollout.groups_per_step, done=len(read_metrics(folder.metrics)))
     with contextlib.closing(EventReader(system.redis_url, folder.job)) as reader, contextlib.closing(bars):
         for event in follow(reader, _last_event(reader)):
             if event is not None:
                 bars.show(event)
                 continue
+            bars.refresh()
             system.check()
             if system.trainer_exit_code() == 0:
                 return

@@ -11,46 +11,52 @@ from shared.buffer import EventReader
 from shared.buffer.events import FROM_START, Event
 
 _BLOCK_S = 0.5
+_BAR = "{desc} {percentage:3.0f}%|{bar:10}| {elapsed}"
 
 
 class StepBars:
-    """Shows the groups of each step as they come in, and its metrics when the step is done."""
+    """One bar a training step: it fills with the step's groups, and shows its metrics once the step is done."""
 
-    def __init__(self, steps: int, groups_per_step: int) -> None:
-        """``steps`` in all, each with so many groups."""
+    def __init__(self, steps: int, groups_per_step: int, done: int) -> None:
+        """``steps`` in all, each with so many groups; ``done`` of them are behind us already."""
         self._steps = steps
         self._groups = groups_per_step
-        self._bars: dict[int, tqdm[NoReturn]] = {}
+        self._made: dict[int, int] = {}
+        self._step = done
+        self._bar: tqdm[NoReturn] | None = None
 
     def show(self, event: Event) -> None:
         """Bring the bars up to date with one event."""
         if event.kind == "group":
             step = _step_of(event.payload)
-            self._bar(step).update()
+            self._made[step] = self._made.get(step, 0) + 1  # with staleness, groups of later steps come in as well
         elif event.kind == "step":
-            metrics = StepMetrics.model_validate(event.payload)
-            bar = self._bar(metrics.step)
-            bar.update(self._groups - bar.n)
-            bar.set_postfix_str(metrics.shown())
-            bar.close()
-            del self._bars[metrics.step]
+            self._finish(StepMetrics.model_validate(event.payload))
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Redraw the bar of the step in progress, if there is one left."""
+        if self._step >= self._steps:
+            return
+        if self._bar is None:
+            self._bar = tqdm(total=self._groups, desc=f"step {self._step + 1:>3}/{self._steps}", bar_format=_BAR)
+        self._bar.n = min(self._groups, self._made.get(self._step, 0))
+        self._bar.refresh()
 
     def close(self) -> None:
-        """Leave unfinished bars as they are."""
-        for bar in self._bars.values():
-            bar.close()
-        self._bars.clear()
+        """Leave an unfinished bar as it is."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
 
-    def _bar(self, step: int) -> "tqdm[NoReturn]":
-        if step not in self._bars:
-            self._bars[step] = tqdm(
-                total=self._groups,
-                desc=f"step {step + 1:>3}/{self._steps}",
-                unit="group",
-                position=len(self._bars),
-                bar_format="{desc} {percentage:3.0f}%|{bar:12}| {elapsed}  {postfix}",
-            )
-        return self._bars[step]
+    def _finish(self, metrics: StepMetrics) -> None:
+        self._step = metrics.step
+        self.refresh()
+        if self._bar is not None:
+            self._bar.n = self._groups
+            self._bar.bar_format = f"{_BAR}  {metrics.shown()}"
+        self.close()
+        self._step = metrics.step + 1
 
 
 def follow(reader: EventReader, after_id: str = FROM_START) -> Iterator[Event | None]:
