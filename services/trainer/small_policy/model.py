@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from services.trainer.small_policy.reading import things
 from services.trainer.small_policy.tokenizer import END_ID, PAD_ID, build_tokenizer
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How big the network is. The defaults make 0.55 million weights."""
+    """How big the network is. The defaults make 0.8 million weights."""
 
     hidden: int = 128
     feed_forward: int = 320
@@ -39,4 +40,21 @@ def build_model(size: Size, seed: int) -> LlamaForCausalLM:
         dtype="float32",
     )
     torch.manual_seed(seed)
-    return LlamaForCausalLM(config)
+    model = LlamaForCausalLM(config)
+    _compose_things(model)
+    return model
+
+
+@torch.no_grad()
+def _compose_things(model: LlamaForCausalLM) -> None:
+    """Let ``mug 2`` begin as ``mug`` + ``2``, and let words be written as they are read.
+
+    So a thing is recognised by its kind, and copied from the prompt, before it was ever seen in training.
+    """
+    tokenizer = build_tokenizer()
+    words = model.get_input_embeddings().weight
+    for thing in things():
+        kind, number = thing.split(" ")
+        parts = [tokenizer.token_to_id(word) for word in (thing, kind, number)]
+        words[parts[0]] = (words[parts[1]] + words[parts[2]]) / 2**0.5
+    model.lm_head.weight.copy_(words)

@@ -3,7 +3,10 @@
 ALFWorld's sentences are templates: most of their words carry nothing that the action before them did not say. The
 policy reads ``You arrive at drawer 1. The drawer 1 is closed.`` as ``closed``; a prompt becomes three to four times
 shorter, and so does everything that is computed from it. Actions are never abridged: they decode to the exact text.
+A thing is one word, ``mug 2``: naming it is then a matter of pointing at one place in the prompt instead of two.
 """
+
+from collections.abc import Iterator
 
 OBJECTS = (
     "alarmclock", "apple", "baseballbat", "basketball", "blinds", "book", "boots", "bowl", "box", "bread",
@@ -24,6 +27,8 @@ RECEPTACLES = (
     "toilet", "toiletpaperhanger", "towelholder", "tvstand",
 )  # fmt: skip
 
+KINDS = (*RECEPTACLES, *OBJECTS)
+
 ACTION_WORDS = (
     "open", "close", "take", "from", "move", "to", "put", "into", "in", "on", "examine", "use", "heat", "clean", "cool",
     "with", "slice", "look", "inventory", "help",
@@ -36,8 +41,13 @@ MARKS = (">", ":", "/", "(", ")", "-")
 LARGEST_NUMBER = 40
 """Instance numbers from 0 to this are words; the official games go up to 24."""
 
-JOINED = {"go to": "goto"}
-"""Words of an action that are read, and written, as one token."""
+PHRASES = ("go to",)
+"""Words of an action that are read, and written, as one."""
+
+NUMBERED = {"cabinet": 30, "drawer": 30, "shelf": 15}
+"""How many things of a kind have a word of their own each."""
+NUMBERED_OTHERWISE = 6
+"""The same for every other kind. A thing with a larger number is two words: its kind and its number."""
 
 SIGNS = {
     "task": r"Your task is to:?",
@@ -45,6 +55,7 @@ SIGNS = {
     "closed": r"(You arrive at [^.]*\. )?The [^.]* is closed\.",
     "opened": r"(You (arrive at|open) [^.]*\. )?The [^.]* is open\. In it, you see",
     "sees": r"(You arrive at [^.]*\. )?On the [^,]*, you see",
+    "commands": r"Available commands:(\n  [^\n]*)*",
     "facing": r"You are facing the [^.]*\. Next to it, you see",
     "carrying": r"You are carrying:",
     "empty-handed": r"You are not carrying anything\.",
@@ -61,5 +72,12 @@ IGNORED = (r"\b([Aa]n?|[Tt]he|[Ss]ome|and)\b", r"[.,;!?\n]+")
 def vocabulary() -> tuple[str, ...]:
     """Every word, without the special tokens, in the order of their ids."""
     numbers = tuple(str(number) for number in range(LARGEST_NUMBER + 1))
-    words = (*MARKS, *SIGNS, "nothing", *JOINED.values(), *ACTION_WORDS, *GOAL_WORDS, *RECEPTACLES, *OBJECTS, *numbers)
+    words = (*MARKS, *SIGNS, "nothing", *PHRASES, *ACTION_WORDS, *GOAL_WORDS, *KINDS, *numbers, *things())
     return tuple(dict.fromkeys(words))
+
+
+def things() -> Iterator[str]:
+    """Every thing that is one word: its kind and its number."""
+    for kind in KINDS:
+        for number in range(1, NUMBERED.get(kind, NUMBERED_OTHERWISE) + 1):
+            yield f"{kind} {number}"

@@ -5,7 +5,16 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from services.trainer.small_policy.reading import IGNORED, JOINED, MARKS, SIGNS, vocabulary
+from services.trainer.small_policy.reading import (
+    IGNORED,
+    KINDS,
+    MARKS,
+    NUMBERED,
+    NUMBERED_OTHERWISE,
+    PHRASES,
+    SIGNS,
+    vocabulary,
+)
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "</s>"
 SPECIAL = (PAD, UNKNOWN, END)
@@ -19,22 +28,28 @@ def build_tokenizer() -> Tokenizer:
     tokenizer.normalizer = normalizers.Sequence(
         [
             *(normalizers.Replace(Regex(pattern), f" {sign} ") for sign, pattern in SIGNS.items()),
-            *(normalizers.Replace(Regex(rf"\b{words}\b"), joined) for words, joined in JOINED.items()),
             *(normalizers.Replace(Regex(pattern), " ") for pattern in IGNORED),
             *(normalizers.Replace(mark, f" {mark} ") for mark in MARKS if mark != "-"),
             normalizers.Lowercase(),
         ]
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_word_pattern()), behavior="removed", invert=True)
     # The WordPiece decoder joins words with one space; no word here begins with its prefix.
-    tokenizer.decoder = decoders.Sequence(
-        [
-            decoders.WordPiece(prefix="##", cleanup=False),
-            *(decoders.Replace(joined, words) for words, joined in JOINED.items()),
-        ]
-    )
+    tokenizer.decoder = decoders.WordPiece(prefix="##", cleanup=False)
     tokenizer.add_special_tokens(list(SPECIAL))
     return tokenizer
+
+
+def _word_pattern() -> str:
+    """What is one word: a phrase, a thing with its number, or else whatever stands between spaces."""
+    limits: dict[int, list[str]] = {}
+    for kind in KINDS:
+        limits.setdefault(NUMBERED.get(kind, NUMBERED_OTHERWISE), []).append(kind)
+    things = [
+        rf"\b(?:{'|'.join(kinds)}) (?:{'|'.join(str(number) for number in range(limit, 0, -1))})(?!\d)"
+        for limit, kinds in limits.items()
+    ]
+    return "|".join((*(rf"\b{phrase}\b" for phrase in PHRASES), *things, r"\S+"))
 
 
 def save_tokenizer(folder: Path, model_max_length: int) -> None:
