@@ -2,7 +2,7 @@
 
 ``ANSWERS`` is a JSON list of token id lists to choose from, with equal chances. ``POST /control`` takes ``version``
 (the policy version to claim), ``fail`` (refuse so many of the next requests, -1 all) and ``status`` (with which HTTP
-status).
+status); ``reset`` takes all back. ``GET /requests`` tells what was asked.
 """
 
 import argparse
@@ -55,6 +55,9 @@ class RandomPolicy:
                 return 200, self._requests
             case "/control":
                 given = json.loads(body)
+                if given.get("reset"):
+                    self._version, self._fail, self._status = 0, 0, 503
+                    self._requests.clear()
                 self._version = given.get("version", self._version)
                 self._fail = given.get("fail", self._fail)
                 self._status = given.get("status", self._status)

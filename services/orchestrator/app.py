@@ -67,6 +67,7 @@ async def _work(
             group_size=rollout.group_size,
             concurrency=rollout.concurrency,
             retries=rollout.episode_retries,
+            seed=recipe.seed,
         )
         order = TaskOrder(task_sources(recipe, players.descriptions, held_out=False), recipe.seed)
         work = Rollout(recipe, order, maker, writer, channel, events, metrics, _patience(settings))

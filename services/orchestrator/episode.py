@@ -19,7 +19,7 @@ class EpisodePlayer:
         self._policy = policy
         self._prompts = prompts
 
-    async def play(self, session: Session, least_version: int, seeds: "TurnSeeds | None" = None) -> Episode:
+    async def play(self, session: Session, least_version: int, seeds: "TurnSeeds") -> Episode:
         """Play a fresh session to its end; every token is of ``least_version`` or newer.
 
         Raises `ServerProblemError` or `ServerUnavailableError` when it cannot be finished, and `PromptTooLongError`
@@ -37,8 +37,7 @@ class EpisodePlayer:
                     raise  # an episode of no steps would teach nothing and hide a wrong setting
                 end = EpisodeEnd.PROMPT_LIMIT
                 break
-            seed = None if seeds is None else seeds.at(len(steps))
-            sampled = await self._policy.generate(prompt, least_version, seed)
+            sampled = await self._policy.generate(prompt, least_version, seeds.at(len(steps)))
             action = self._prompts.action(sampled.token_ids)
             after = await self._environments.step(session, action, now.step_index)
             steps.append(_step(now, prompt, sampled, action, after.reward, _flag(after, "valid_action", True)))
@@ -60,11 +59,11 @@ class EpisodePlayer:
 
 
 class TurnSeeds:
-    """Sampling seeds of one episode's turns, where sampling has to be repeatable."""
+    """Sampling seeds of one episode's turns, so that a seed repeats a run up to the rounding of the policy server."""
 
-    def __init__(self, seed: int, episode: int) -> None:
-        """``episode`` tells episodes of one ``seed`` apart."""
-        self._key = (seed % 2**32, episode)
+    def __init__(self, seed: int, *place: int) -> None:
+        """``place`` tells the episodes of one ``seed`` apart: numbers from 0."""
+        self._key = (seed % 2**32, *place)
 
     def at(self, turn: int) -> int:
         """The seed of a turn, below 2^31."""

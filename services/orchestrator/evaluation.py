@@ -108,7 +108,7 @@ async def _play(players: Players, plan: EvaluationPlan, choice: TaskChoice, numb
             [session] = await players.environments.open(
                 environment, split=source.split, index=choice.index, task_id=None, count=1
             )
-            episode = await players.player.play(session, 0, TurnSeeds(plan.seed, number))
+            episode = await players.player.play(session, 0, TurnSeeds(plan.seed, number, attempt))
             task_type = session.first.info.get("task_type")
             kind = task_type if isinstance(task_type, str) else ""
             return _Outcome(environment.name, session.first.task_id, kind, episode)

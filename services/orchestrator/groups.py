@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from services.orchestrator.environments import EnvironmentPool, Session
-from services.orchestrator.episode import EpisodePlayer
+from services.orchestrator.episode import EpisodePlayer, TurnSeeds
 from services.orchestrator.http import ServerProblemError, ServerUnavailableError
 from services.orchestrator.metrics import OrchestratorMetrics
 from shared.prompting import PromptTooLongError
@@ -50,24 +50,27 @@ class GroupMaker:
         group_size: int,
         concurrency: int,
         retries: int,
+        seed: int,
     ) -> None:
-        """``retries`` is how often a failed episode is played again."""
+        """``retries`` is how often a failed episode is played again; ``seed`` decides the sampling."""
         self._environments = environments
         self._player = player
         self._metrics = metrics
         self._group_size = group_size
         self._retries = retries
+        self._seed = seed
         self._slots = asyncio.Semaphore(concurrency)  # first come, first served: groups asked for earlier go first
 
     async def make(self, order: GroupOrder) -> Group:
         """Play a whole group. Raises `GroupLostError`; then nothing of it is left running."""
         opened = _LazyOpening(self._environments, order, self._group_size)
-        started = time.monotonic()
         try:
             async with asyncio.TaskGroup() as tasks:
                 members = [tasks.create_task(self._member(order, opened, place)) for place in range(self._group_size)]
         except* GroupLostError as failures:
             raise GroupLostError(str(failures.exceptions[0])) from failures
+        finally:
+            await opened.close_unplayed()
         played = [member.result() for member in members]
         first = opened.sessions[0].first if opened.sessions else played[0].session.first
         task_type = first.info.get("task_type")
@@ -78,7 +81,7 @@ class GroupMaker:
             task_id=first.task_id,
             task_type=task_type if isinstance(task_type, str) else "",
             episodes=tuple(one.episode for one in played),
-            generation_s=max(one.ended for one in played) - min([one.started for one in played] or [started]),
+            generation_s=max(one.ended for one in played) - min(one.started for one in played),
         )
 
     async def _member(self, order: GroupOrder, opened: "_LazyOpening", place: int) -> "_Played":
@@ -89,17 +92,18 @@ class GroupMaker:
                     await asyncio.sleep(_RETRY_PAUSE_S * attempt)
                 try:
                     session = await (opened.session(place) if attempt == 0 else opened.replacement())
-                    return await self._play(session, order.least_version)
+                    seeds = TurnSeeds(self._seed, order.step, order.index, place, attempt)
+                    return await self._play(session, order.least_version, seeds)
                 except EPISODE_FAILURES as error:
                     failure = f"episode {place} failed {attempt + 1} times, last: {error}"
                     logger.warning(failure, extra={"step": order.step, "group": order.index, "episode": place})
             raise GroupLostError(failure)
 
-    async def _play(self, session: Session, least_version: int) -> "_Played":
+    async def _play(self, session: Session, least_version: int, seeds: TurnSeeds) -> "_Played":
         started = time.monotonic()
         self._metrics.episodes_in_flight.inc()
         try:
-            episode = await self._player.play(session, least_version)
+            episode = await self._player.play(session, least_version, seeds)
             return _Played(session, episode, started, time.monotonic())
         finally:
             self._metrics.episodes_in_flight.dec()
@@ -123,6 +127,7 @@ class _LazyOpening:
         self._count = count
         self._lock = asyncio.Lock()
         self._failed: Exception | None = None
+        self._taken: set[int] = set()
         self.sessions: list[Session] = []
 
     async def session(self, place: int) -> Session:
@@ -136,7 +141,13 @@ class _LazyOpening:
                 except EPISODE_FAILURES as error:
                     self._failed = error
                     raise
+        self._taken.add(place)
         return self.sessions[place]
+
+    async def close_unplayed(self) -> None:
+        """Close the sessions whose turn never came, because the group was lost or cancelled before."""
+        unplayed = [session for place, session in enumerate(self.sessions) if place not in self._taken]
+        await asyncio.gather(*(self._environments.close(session) for session in unplayed))
 
     async def replacement(self) -> Session:
         """One more session of the same task."""

@@ -43,7 +43,7 @@ class PolicyPool:
         self._sampling = sampling
         self._deadline_s = deadline_s
 
-    async def generate(self, prompt: list[int], least_version: int, seed: int | None = None) -> GenerateResult:
+    async def generate(self, prompt: list[int], least_version: int, seed: int) -> GenerateResult:
         """Sample an action; all its tokens are of version ``least_version`` or newer.
 
         Raises `ServerProblemError`, and `ServerUnavailableError` when no server has weights that new within the

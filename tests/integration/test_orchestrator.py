@@ -26,7 +26,6 @@ from shared.trajectory import EpisodeEnd, Group
 from tests.processes import REPOSITORY, free_port, start_env_server, start_redis, start_service
 from tests.tokenizers import write_tokenizer
 
-JOB = "job-1"
 WORDS = "north south take coin You walk take coin Nothing happens wake up in a maze > [ ]"
 RECIPE = """
 name = "maze"
@@ -60,6 +59,7 @@ class Stack:
     """The servers around an orchestrator, and the trainer's ends of the buffer."""
 
     folder: Path
+    job: str
     redis_url: str
     env_urls: str
     policy_url: str
@@ -72,7 +72,7 @@ class Stack:
     def write_recipe(self, staleness: int = 0) -> None:
         self.recipe.write_text(RECIPE.format(staleness=staleness))
 
-    def control(self, **settings: int) -> None:
+    def control(self, **settings: int | bool) -> None:
         httpx.post(self.policy_url + "/control", content=json.dumps(settings)).raise_for_status()
 
     def publish(self, version: int) -> None:
@@ -85,18 +85,33 @@ class Stack:
         return found
 
 
-@pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
-    model = write_tokenizer(tmp_path / "model", WORDS)
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The servers, started once; `stack` gives each test a job of its own."""
+    folder = tmp_path_factory.mktemp("servers")
+    model = write_tokenizer(folder / "model", WORDS)
     with ExitStack() as running:
         redis_url = running.enter_context(start_redis())
         env = running.enter_context(start_env_server(REDIS_URL=redis_url))
         policy = running.enter_context(_start_policy(model))
-        made = Stack(tmp_path, redis_url, env.url, policy, JobChannel(redis_url, JOB))
-        made.write_recipe()
-        made.channel.set_state(JobState.RUNNING)
-        yield made
-        made.channel.close()
+        yield _make_stack(folder, "none", redis_url, env.url, policy)
+
+
+@pytest.fixture
+def stack(servers: Stack, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    write_tokenizer(tmp_path / "model", WORDS)
+    job = f"job-{abs(hash(request.node.name))}"
+    made = _make_stack(tmp_path, job, servers.redis_url, servers.env_urls, servers.policy_url)
+    made.control(reset=True)
+    made.channel.set_state(JobState.RUNNING)
+    yield made
+    made.channel.close()
+
+
+def _make_stack(folder: Path, job: str, redis_url: str, env_urls: str, policy_url: str) -> Stack:
+    made = Stack(folder, job, redis_url, env_urls, policy_url, JobChannel(redis_url, job))
+    made.write_recipe()
+    return made
 
 
 @contextmanager
@@ -112,7 +127,7 @@ def _start_policy(model: Path, delay_s: float = 0.0) -> Iterator[str]:
 def _orchestrator(stack: Stack) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """A running orchestrator and its URL."""
     port = free_port()
-    command = [sys.executable, "-m", "services.orchestrator", "--job", JOB, "--recipe", str(stack.recipe)]
+    command = [sys.executable, "-m", "services.orchestrator", "--job", stack.job, "--recipe", str(stack.recipe)]
     command += ["--env-url", stack.env_urls, "--policy-url", stack.policy_url, "--redis-url", stack.redis_url]
     with (stack.folder / "orchestrator.log").open("ab") as log:
         process = subprocess.Popen([*command, "--port", str(port)], cwd=REPOSITORY, stdout=log, stderr=log)
@@ -125,13 +140,14 @@ def _orchestrator(stack: Stack) -> Iterator[tuple[subprocess.Popen[bytes], str]]
 
 
 def _read(stack: Stack, step: int, count: int = 3) -> list[Group]:
-    with GroupReader(stack.redis_url, JOB) as reader:
+    with GroupReader(stack.redis_url, stack.job) as reader:
         return reader.read_step(step, count, 40)
 
 
 def test_a_synchronous_job_from_the_first_group_to_the_end(stack: Stack) -> None:
+    before = _open_sessions(stack)
     stack.publish(0)
-    with _orchestrator(stack) as (process, url), GroupReader(stack.redis_url, JOB) as reader:
+    with _orchestrator(stack) as (process, url), GroupReader(stack.redis_url, stack.job) as reader:
         for step in range(3):
             groups = reader.read_step(step, 3, 40)
             _check_groups(stack, groups, step)
@@ -144,7 +160,13 @@ def test_a_synchronous_job_from_the_first_group_to_the_end(stack: Stack) -> None
             stack.publish(step + 1)
         stack.channel.set_state(JobState.COMPLETED)
         assert process.wait(15) == 0
-    assert httpx.get(stack.env_urls + "/readyz").json().get("sessions", 0) == 0
+    assert _open_sessions(stack) == before
+
+
+def _open_sessions(stack: Stack) -> int:
+    text = httpx.get(stack.env_urls + "/metrics").text
+    (line,) = [line for line in text.splitlines() if line.startswith("gagpo_env_sessions ")]
+    return int(float(line.split()[1]))
 
 
 def _check_groups(stack: Stack, groups: list[Group], step: int) -> None:
@@ -177,11 +199,13 @@ def _check_reports(stack: Stack, url: str) -> None:
     deadline = time.monotonic() + 10
     kinds: list[str] = []
     while kinds.count("rollout") < 3 and time.monotonic() < deadline:
-        events = EventReader(stack.redis_url, JOB).read()
+        events = EventReader(stack.redis_url, stack.job).read()
         kinds = [event.kind for event in events]
         time.sleep(0.05)
     assert kinds.count("group") == 9
     last = [event.payload for event in events if event.kind == "rollout"][-1]
+    seeds = [request["sampling"]["seed"] for request in stack.requests()]  # type: ignore[index]
+    assert len(set(seeds)) == len(seeds)
     assert (last["step"], last["groups"], last["episodes"], last["dropped"], last["max_staleness"]) == (2, 3, 12, 0, 0)
     status = httpx.get(url + "/v1/status").json()
     assert (status["groups_added"], status["episodes"], status["phase"]) == (9, 36, "waiting")
@@ -205,7 +229,7 @@ def test_the_same_seed_gives_the_same_tasks_also_after_a_crash(stack: Stack) -> 
     assert len(set(tasks)) == 6
     places = [
         (event.payload["step"], event.payload["index"])
-        for event in EventReader(stack.redis_url, JOB).read()
+        for event in EventReader(stack.redis_url, stack.job).read()
         if event.kind == "group"
     ]
     assert len(places) == len(set(places))
@@ -214,7 +238,7 @@ def test_the_same_seed_gives_the_same_tasks_also_after_a_crash(stack: Stack) -> 
 def test_with_staleness_the_next_step_is_made_with_the_version_before(stack: Stack) -> None:
     stack.write_recipe(staleness=1)
     stack.publish(0)
-    with _orchestrator(stack), GroupReader(stack.redis_url, JOB) as reader:
+    with _orchestrator(stack), GroupReader(stack.redis_url, stack.job) as reader:
         ahead = reader.read_step(0, 3, 40) + reader.read_step(1, 3, 40)
         assert {int(step.policy_versions.max()) for group in ahead for e in group.episodes for step in e.steps} == {0}
         with pytest.raises(BufferTimeoutError):
@@ -241,7 +265,7 @@ def test_a_server_that_is_busy_or_away_for_a_moment_costs_no_episode(stack: Stac
 def test_a_group_that_cannot_be_finished_is_dropped_and_said_to_be(stack: Stack) -> None:
     stack.publish(0)
     stack.control(fail=-1, status=422)
-    with _orchestrator(stack) as (_, url), GroupReader(stack.redis_url, JOB) as reader:
+    with _orchestrator(stack) as (_, url), GroupReader(stack.redis_url, stack.job) as reader:
         assert reader.read_step(0, 3, 40) == []
         dropped = reader.dropped(0)
         assert sorted(dropped) == [0, 1, 2]
@@ -259,8 +283,7 @@ def test_episodes_go_on_when_one_of_two_env_servers_dies(tmp_path: Path) -> None
         first = running.enter_context(start_env_server(REDIS_URL=redis_url))
         second = running.enter_context(start_env_server(REDIS_URL=redis_url))
         policy = running.enter_context(_start_policy(model, delay_s=0.1))
-        stack = Stack(tmp_path, redis_url, f"{first.url},{second.url}", policy, JobChannel(redis_url, JOB))
-        stack.write_recipe()
+        stack = _make_stack(tmp_path, "two-servers", redis_url, f"{first.url},{second.url}", policy)
         stack.publish(0)
         with _orchestrator(stack) as (_, url):
             while len(stack.requests()) < 20:
@@ -279,8 +302,7 @@ def test_a_crash_of_redis_is_ridden_out(tmp_path: Path) -> None:
         running.callback(redis.stop)
         env = running.enter_context(start_env_server())
         policy = running.enter_context(_start_policy(model, delay_s=0.1))
-        stack = Stack(tmp_path, redis.url, env.url, policy, JobChannel(redis.url, JOB))
-        stack.write_recipe()
+        stack = _make_stack(tmp_path, "crash", redis.url, env.url, policy)
         stack.publish(0)
         with _orchestrator(stack):
             while len(stack.requests()) < 20:
@@ -343,12 +365,15 @@ def test_a_recipe_that_does_not_fit_the_servers_ends_in_an_error_that_names_the_
 def test_ctrl_c_ends_it_and_closes_its_sessions(stack: Stack) -> None:
     stack.publish(0)
     stack.control(fail=-1, status=503)
+    before = _open_sessions(stack)
     with _orchestrator(stack) as (process, url):
         deadline = time.monotonic() + 20
         while not _rolling(url) and time.monotonic() < deadline:
             time.sleep(0.05)
+        assert _open_sessions(stack) > before
         process.send_signal(signal.SIGINT)
         assert process.wait(15) in {0, -signal.SIGINT}
+    assert _open_sessions(stack) == before
 
 
 def _rolling(url: str) -> bool:

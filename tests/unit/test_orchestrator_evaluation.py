@@ -43,5 +43,6 @@ def test_sampling_seeds_are_repeatable_and_apart() -> None:
     seeds = {TurnSeeds(seed, episode).at(turn) for seed in (0, 1) for episode in range(20) for turn in range(50)}
     assert len(seeds) == 2000
     assert all(0 <= seed < 2**31 for seed in seeds)
+    assert TurnSeeds(0, 1, 2).at(3) != TurnSeeds(0, 2, 1).at(3)
     assert TurnSeeds(3, 4).at(5) == TurnSeeds(3, 4).at(5)
     TurnSeeds(-1, 0).at(0)
