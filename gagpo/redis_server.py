@@ -101,7 +101,7 @@ def start_redis(folder: Path, port: int | None = None) -> RedisServer:
         )
     server = RedisServer(f"redis://127.0.0.1:{chosen}/0", process.pid, folder, process)
     deadline = time.monotonic() + START_DEADLINE_S
-    while not _answers(chosen):
+    while not _answers(chosen, process.pid):
         if not server.alive or time.monotonic() > deadline:
             server.stop()
             tail = log.read_bytes()[-LOG_TAIL_BYTES:].decode(errors="replace") if log.exists() else ""
@@ -128,11 +128,12 @@ def _free_port() -> int:
         return port
 
 
-def _answers(port: int) -> bool:
-    """Whether a server is there and has loaded its data: until then it answers PING with an error."""
+def _answers(port: int, pid: int) -> bool:
+    """Whether this very process answers there and has loaded its data: until then it answers PING with an error."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
-            connection.sendall(b"PING\r\n")
-            return connection.recv(16).startswith(b"+PONG")
+            connection.sendall(b"PING\r\nINFO server\r\nQUIT\r\n")
+            with connection.makefile("rb") as answers:
+                return answers.readline().startswith(b"+PONG") and f"process_id:{pid}\r".encode() in answers.read()
     except OSError:
         return False
