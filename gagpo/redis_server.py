@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
+from gagpo.child_process import die_with_parent
+
 START_DEADLINE_S = 20.0
 STOP_DEADLINE_S = 10.0
 LOG_TAIL_BYTES = 2000
@@ -97,6 +99,7 @@ def start_redis(folder: Path, port: int | None = None) -> RedisServer:
             [find_executable(), *arguments],
             stdout=subprocess.DEVNULL,
             pass_fds=(lock.fileno(),),
+            preexec_fn=die_with_parent,
             process_group=0,  # Ctrl-C in a terminal must not end it before those who still write to it
         )
     server = RedisServer(f"redis://127.0.0.1:{chosen}/0", process.pid, folder, process)

@@ -1,7 +1,6 @@
 """Child processes that are watched while they live and that never outlive their parent."""
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -15,9 +14,10 @@ from typing import Self
 
 import httpx
 
+from gagpo.child_process import die_with_parent
+
 _STOP_DEADLINE_S = 12.0
 _POLL_S = 0.2
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ProcessGroup:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C reaches us alone, and we stop the children in order
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         self._children.append(_Child(spec, process, log))
 
@@ -148,12 +148,6 @@ def _answers(url: str) -> bool:
         return httpx.get(url, timeout=2.0).status_code == httpx.codes.OK
     except httpx.TransportError:  # not listening yet, or busy: that is what polling is for
         return False
-
-
-def _die_with_parent() -> None:
-    """In the child: be told to stop when the parent dies, however it dies (Linux)."""
-    with contextlib.suppress(OSError, AttributeError):  # not on this system; then only an orderly stop is covered
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _terminate(children: Sequence[_Child]) -> None:
