@@ -328,7 +328,9 @@ def test_a_trainer_that_goes_back_gets_groups_of_the_older_version_again(stack: 
         time.sleep(1)
         assert httpx.get(url + "/v1/status").json()["phase"] == "waiting"
         stack.publish(1)
-        assert len(_read(stack, 1)) == 3
+        groups = _read(stack, 1)
+        assert len(groups) == 3
+        assert {int(step.policy_versions.min()) for group in groups for e in group.episodes for step in e.steps} == {1}
 
 
 def test_a_resumed_job_is_not_taken_for_the_one_that_ended(stack: Stack) -> None:

@@ -23,10 +23,19 @@ async def test_steps_that_come_together_travel_together() -> None:
                 results = await asyncio.gather(*(pool.step(session, "north", turn) for session in sessions))
                 assert [result.session_id for result in results] == [session.session_id for session in sessions]
                 assert {result.step_index for result in results} == {turn + 1}
-            assert _requests(server.url, "/v1/steps") <= 9
+            before = _requests(server.url, "/v1/steps")
+            assert before <= 9
+
+            async def step_later(ticks: int) -> None:
+                for _ in range(ticks):
+                    await asyncio.sleep(0)
+                await pool.step(sessions[ticks], "north", 3)
+
+            await asyncio.gather(*(step_later(ticks) for ticks in range(32)))
+            assert _requests(server.url, "/v1/steps") - before < 16
             await asyncio.gather(*(pool.close(session) for session in sessions))
             with pytest.raises(ServerProblemError) as caught:
-                await pool.step(sessions[0], "north", 3)
+                await pool.step(sessions[0], "north", 4)
             assert caught.value.kind == "unknown-session"
             await pool.close(sessions[0])
 
