@@ -16,6 +16,9 @@ MAX_EVENTS = 10_000
 FROM_START = "0"
 """The id before every event."""
 
+MAX_BLOCK_S = 20.0
+"""The longest that one read waits."""
+
 _BATCH = 256
 
 Payload = Mapping[str, JsonValue]
@@ -76,12 +79,11 @@ class EventReader:
         self._keys = JobKeys(job)
 
     def read(self, after_id: str = FROM_START, block_s: float = 0.0) -> list[Event]:
-        """The next events behind ``after_id``, up to 256; waits up to ``block_s`` seconds for the first."""
-        block = None if block_s <= 0 else max(1, int(block_s * 1000))
-        return _events(self._redis.xread({self._keys.events: after_id}, count=_BATCH, block=block))
+        """The next events behind ``after_id``, up to 256; waits up to ``block_s`` (at most 20) seconds for one."""
+        return _events(self._redis.xread({self._keys.events: after_id}, count=_BATCH, block=_block_ms(block_s)))
 
     def follow(self, after_id: str = FROM_START, idle_s: float = 10.0) -> Iterator[Event]:
-        """Yield events as they come; ends when none came for ``idle_s`` seconds."""
+        """Yield events as they come; ends when none came for ``idle_s`` (at most 20) seconds."""
         while batch := self.read(after_id, idle_s):
             yield from batch
             after_id = batch[-1].id
@@ -101,11 +103,10 @@ class AsyncEventReader:
 
     async def read(self, after_id: str = FROM_START, block_s: float = 0.0) -> list[Event]:
         """The next events behind ``after_id``, as `EventReader.read` gives them."""
-        block = None if block_s <= 0 else max(1, int(block_s * 1000))
-        return _events(await self._redis.xread({self._keys.events: after_id}, count=_BATCH, block=block))
+        return _events(await self._redis.xread({self._keys.events: after_id}, count=_BATCH, block=_block_ms(block_s)))
 
     async def follow(self, after_id: str = FROM_START, idle_s: float = 10.0) -> AsyncIterator[Event]:
-        """Yield events as they come; ends when none came for ``idle_s`` seconds."""
+        """Yield events as they come; ends when none came for ``idle_s`` (at most 20) seconds."""
         while batch := await self.read(after_id, idle_s):
             for event in batch:
                 yield event
@@ -114,6 +115,11 @@ class AsyncEventReader:
     async def close(self) -> None:
         """Close the connections."""
         await self._redis.aclose()
+
+
+def _block_ms(block_s: float) -> int | None:
+    """What XREAD takes: never beyond the socket's timeout, and None for not waiting, since 0 waits for ever."""
+    return None if block_s <= 0 else max(1, int(min(block_s, MAX_BLOCK_S) * 1000))
 
 
 def _fields(kind: str, payload: Payload) -> dict[str, str | bytes]:
