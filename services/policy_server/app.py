@@ -11,6 +11,9 @@ from services.policy_server.routes import router
 from services.policy_server.settings import PolicySettings
 from services.policy_server.weights import WeightStore
 from shared.problems import install_problem_handlers
+from shared.schemas.policy import GenerateRequest, SamplingSettings
+
+TRIAL = GenerateRequest(prompt_token_ids=[0], sampling=SamplingSettings(max_tokens=2))
 
 
 def create_app(settings: PolicySettings, on_failure: Callable[[str], None] = lambda reason: None) -> FastAPI:
@@ -24,7 +27,10 @@ def create_app(settings: PolicySettings, on_failure: Callable[[str], None] = lam
 
             store = WeightStore(settings, running, host.fail)
             await store.open()
-            app.state.generator, app.state.weights = Generator(running), store
+            generator = Generator(running)
+            # Ready means able to answer: some models load and then fail in the first step (heads too small, say).
+            await generator.generate(TRIAL)
+            app.state.generator, app.state.weights = generator, store
 
         host.start(prepare)
         try:

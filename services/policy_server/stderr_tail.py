@@ -8,6 +8,8 @@ from typing import TextIO
 
 _EXCEPTION = re.compile(r"(?:^|\s)((?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt): .+)")
 _PREFIX = re.compile(r"^\((?:EngineCore|Worker)[^)]*\)\s*(?:ERROR [^\]]*\]\s*)?")
+_CONSEQUENCES = ("EngineDeadError", "EngineGenerateError", "Engine core initialization failed")
+"""What one process says when it lost another: never the reason."""
 
 
 class StderrTail:
@@ -36,6 +38,8 @@ class StderrTail:
         found: list[str] = []
         for line in self._lines:
             match = _EXCEPTION.search(_PREFIX.sub("", line))
-            if match and match.group(1) not in found:
+            if match is None or any(name in line for name in _CONSEQUENCES):
+                continue
+            if match.group(1) not in found:
                 found.append(match.group(1))
         return found[-most:]

@@ -11,6 +11,7 @@ tail.start()
 print("of the parent", file=sys.stderr, flush=True)
 child = "import sys; print('(EngineCore pid=7) ERROR 11-30 [core.py:1] ValueError: heads of 16', file=sys.stderr)"
 subprocess.run([sys.executable, "-c", child], check=True)
+print("vllm.v1.EngineDeadError: see above", file=sys.stderr, flush=True)
 time.sleep(0.3)
 print("|".join(tail.reasons()))
 """
