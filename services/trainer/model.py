@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from services.trainer.batching import MicroBatch
+from services.trainer.forward import hidden_at
 from shared.recipe import ModelSettings
 
 
@@ -38,9 +39,8 @@ def action_logprobs(model: PreTrainedModel, batch: MicroBatch, temperature: floa
     Only the positions that predict action tokens go through the language-model head. ``temperature`` divides the
     logits, as it does where the actions are sampled.
     """
-    hidden = model.base_model(input_ids=batch.input_ids, use_cache=False).last_hidden_state
-    rows = torch.arange(len(hidden)).unsqueeze(1)
-    logits = model.get_output_embeddings()(hidden[rows, batch.positions]).float()
+    hidden = hidden_at(model, batch.input_ids, batch.positions)
+    logits = model.get_output_embeddings()(hidden).float()
     if temperature not in (0.0, 1.0):
         logits = logits / temperature
     logprobs: Tensor = logits.log_softmax(-1).gather(-1, batch.targets.unsqueeze(-1)).squeeze(-1)

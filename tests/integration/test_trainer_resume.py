@@ -1,4 +1,4 @@
-"""``kill -9`` at any moment, then the same command: nothing is lost, nothing used twice, and the weights are the same."""
+"""``kill -9`` at any moment, then the same command: nothing is lost or used twice, and the weights are the same."""
 
 import random
 import time

@@ -1,0 +1,162 @@
+"""Samples a second of the trainer's update against a plain Transformers loop: ``python benchmarks/trainer_update.py``.
+
+Both run one training step on the same made-up samples, of about 110 prompt and 6 action tokens, with a Llama of half a
+million weights in float32: log π_ref, then four clipped minibatches. The plain loop is what one writes first: padded in
+the order of the samples with an attention mask, all logits, fixed batch size, log π_old recomputed for everything.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from services.trainer.algorithms import make_algorithm
+from services.trainer.batching import Samples, make_samples
+from services.trainer.losses import ActionLogprobs, surrogate
+from services.trainer.update import Updater
+from shared.recipe import Recipe, parse_recipe
+from shared.trajectory import Step
+
+VOCABULARY = 600
+RECIPE = """
+name = "bench"
+[model]
+path = "model"
+[[environments]]
+name = "made-up"
+[optimizer]
+learning_rate = 1e-4
+[training]
+minibatches = 4
+micro_batch_tokens = {tokens}
+old_logprobs = "{old}"
+"""
+
+
+def made_up_samples(count: int, repeated: float) -> Samples:
+    """``repeated`` is the share of samples that equal another one, as first steps of a group's episodes often do."""
+    rng = np.random.default_rng(0)
+
+    def step() -> Step:
+        action = rng.integers(3, VOCABULARY, int(rng.integers(3, 10))).astype(np.int32)
+        prompt = rng.integers(3, VOCABULARY, int(rng.integers(80, 141))).astype(np.int32)
+        logprobs = -rng.random(len(action)).astype(np.float32)
+        return Step("", "", "", prompt, action, logprobs, np.zeros(len(action), np.int32), 0.0, True)
+
+    different = [step() for _ in range(count - int(count * repeated))]
+    steps = different + [different[int(rng.integers(len(different)))] for _ in range(count - len(different))]
+    return make_samples(steps, rng.normal(size=count))
+
+
+def new_model() -> LlamaForCausalLM:
+    """A fresh small policy."""
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=128,
+        intermediate_size=320,
+        num_hidden_layers=3,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=1024,
+        tie_word_embeddings=False,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def plain_logprobs(model: LlamaForCausalLM, samples: Samples, rows: list[int]) -> Tensor:
+    """Log-probabilities of some samples' actions, all logits and a padded batch with its mask."""
+    width, actions = max(len(samples.sequences[row]) for row in rows), samples.mask.shape[1]
+    ids, mask = torch.zeros(len(rows), width, dtype=torch.long), torch.zeros(len(rows), width, dtype=torch.long)
+    for place, row in enumerate(rows):
+        sequence = torch.from_numpy(samples.sequences[row])
+        ids[place, : len(sequence)], mask[place, : len(sequence)] = sequence, 1
+    logprobs = model(input_ids=ids, attention_mask=mask, use_cache=False).logits[:, :-1].log_softmax(-1)
+    logprobs = logprobs.gather(-1, ids[:, 1:].unsqueeze(-1)).squeeze(-1)
+    first = torch.from_numpy(samples.prompt_lengths[rows]) - 1
+    at = (first.unsqueeze(1) + torch.arange(actions)).clamp(max=width - 2)
+    chosen: Tensor = logprobs.gather(1, at)
+    return chosen
+
+
+def plain_update(recipe: Recipe, samples: Samples, batch: int = 32) -> Callable[[], None]:
+    """The loop that one writes first."""
+    model, reference = new_model(), new_model()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    loss, everything = make_algorithm(recipe).loss, list(range(len(samples)))
+
+    def batches(rows: list[int]) -> list[list[int]]:
+        return [rows[start : start + batch] for start in range(0, len(rows), batch)]
+
+    def update() -> None:
+        with torch.no_grad():
+            old = torch.cat([plain_logprobs(model, samples, rows) for rows in batches(everything)])
+            ref = torch.cat([plain_logprobs(reference, samples, rows) for rows in batches(everything)])
+        for part in np.array_split(np.random.default_rng(0).permutation(len(samples)), recipe.training.minibatches):
+            for rows in batches(part.tolist()):
+                new = plain_logprobs(model, samples, rows)
+                found = surrogate(
+                    ActionLogprobs(new, old[rows], ref[rows], samples.mask[rows]), samples.advantages[rows], loss
+                )
+                torch.autograd.backward(found.loss / len(part))
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    return update
+
+
+def trainer_update(recipe: Recipe, samples: Samples) -> Callable[[], None]:
+    """The trainer's own update."""
+    updater = Updater(recipe, make_algorithm(recipe).loss, new_model(), new_model())
+    return lambda: void(updater.update(samples, step=0))
+
+
+def void(_: object) -> None:
+    """Forget a result."""
+
+
+def seconds(update: Callable[[], None], rounds: int) -> float:
+    """Median over rounds, after one that warms up."""
+    update()
+    taken = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        update()
+        taken.append(time.perf_counter() - start)
+    return statistics.median(taken)
+
+
+def main() -> None:
+    """Print samples a second, and the ratio to the plain loop."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=512)
+    parser.add_argument("--repeated", type=float, default=0.0, help="share of samples that equal another one")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--tokens", type=int, nargs="+", default=[2048, 4096, 8192], help="micro batch sizes to try")
+    options = parser.parse_args()
+    samples = made_up_samples(options.samples, options.repeated)
+    recipes = {
+        (old, tokens): parse_recipe(RECIPE.format(tokens=tokens, old=old), "benchmark", Path())
+        for old in ("trainer", "rollout")
+        for tokens in options.tokens
+    }
+    plain = seconds(plain_update(recipes["trainer", options.tokens[0]], samples), options.rounds)
+    print(f"{len(samples)} samples, {samples.tokens} tokens, {torch.get_num_threads()} threads")
+    print(f"plain loop: {plain:.2f} s, {len(samples) / plain:.0f} samples/s")
+    for (old, tokens), recipe in recipes.items():
+        taken = seconds(trainer_update(recipe, samples), options.rounds)
+        print(
+            f"trainer, old_logprobs = {old}, micro batches of {tokens} tokens: {taken:.2f} s, "
+            f"{len(samples) / taken:.0f} samples/s, {plain / taken:.2f} times the plain loop"
+        )
+
+
+if __name__ == "__main__":
+    main()
