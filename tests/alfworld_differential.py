@@ -34,6 +34,8 @@ class Comparison:
     steps: int = 0
     nothing_happened: int = 0
     won: int = 0
+    stuck: int = 0
+    """The random commands led to where the game cannot be won any more."""
 
 
 def compare_engines(source: GameSource, steps: int, seed: int) -> Comparison:
@@ -53,6 +55,7 @@ def compare_engines(source: GameSource, steps: int, seed: int) -> Comparison:
         compared.steps += 1
         compared.nothing_happened += not native.turn.understood
         _same(source, game, native, stock, played)
+    compared.stuck += planner.stuck(native.state)
     for command in planner.commands(native.state, planner.moves(native.state) or ()):
         played.append(command)
         native.step(command)

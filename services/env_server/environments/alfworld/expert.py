@@ -185,6 +185,14 @@ class Planner:
                 return command
         return None
 
+    def stuck(self, state: State) -> bool:
+        """Whether the agent holds something that nothing in the game takes, so that its hand is never free again.
+
+        Games allow it: in some, a teddy bear can be picked up and put down nowhere.
+        """
+        held = self.holds(state)
+        return held is not None and not self.atlas.accepts(held)
+
     def holds(self, state: State) -> int | None:
         """What the agent holds."""
         held = state.facts & self.game.table.mask_of("holds")

@@ -126,7 +126,7 @@ class Guide:
             self._pending = ()
 
     def action(self, state: State) -> str | None:
-        """The next command; None when the goal is reached, or when there is no way to reach it."""
+        """The next command; None when the goal is reached, or when there is no way left to reach it."""
         if self._planner.game.won(state):
             return None
         command = self._planner.command(state, self._pending[0]) if self._pending else None
