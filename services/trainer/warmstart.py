@@ -1,4 +1,4 @@
-"""Warm-up of the small policy: imitate a searching, slipping expert until it wins now and then.
+"""Warm-up of the small policy: imitate a searching expert until it wins now and then.
 
     python -m services.trainer.warmstart --recipe configs/alfworld-cpu.toml --env-url http://127.0.0.1:8001 --out DIR
 
@@ -24,9 +24,9 @@ from transformers import LlamaForCausalLM
 from services.trainer.small_policy.checkpoint import save_policy
 from services.trainer.small_policy.model import Size, build_model
 from services.trainer.small_policy.sampling import sample_actions
-from services.trainer.warmstart_episodes import EnvServer, NoisyExpert, Outcome, play
+from services.trainer.warmstart_episodes import EnvServer, SlippingExpert, play
 from services.trainer.warmstart_fit import batches, fit, rows
-from services.trainer.warmstart_report import WarmstartReport, WarmstartSettings, write_card
+from services.trainer.warmstart_report import Lesson, Scores, WarmstartReport, WarmstartSettings, write_card
 from shared.prompting import PolicyTokenizer, PromptBuilder
 from shared.recipe import Recipe, load_recipe
 from shared.schemas.environment import Observation
@@ -49,24 +49,17 @@ def warm_start(recipe: Recipe, env_url: str, out: Path, settings: WarmstartSetti
         save_policy(model, draft)
         builder = PromptBuilder(recipe.prompt, PolicyTokenizer(draft))
         with EnvServer(env_url, environment) as server:
-            expert, expert_success = _demonstrate(server, builder, environment.split, settings)
-            losses = _imitate(model, expert, settings)
-            outcomes = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
-        steps = sum(outcome.steps for outcome in outcomes)
-        report = WarmstartReport(
-            success=sum(outcome.won for outcome in outcomes) / len(outcomes),
-            mean_steps=steps / len(outcomes),
-            invalid=sum(outcome.invalid for outcome in outcomes) / steps,
-            expert_success=expert_success,
-            samples=sum(len(episode) for episode in expert.episodes()),
-            loss=sum(losses[-100:]) / len(losses[-100:]),
-            seconds=time.monotonic() - began,
-        )
-        if report.success < settings.min_success:
+            samples = _teach(server, builder, model, environment.split, settings.knowledge, settings.seed)
+            knowledge = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
+            samples += _teach(server, builder, model, environment.split, settings.clumsiness, settings.seed + 1)
+            scores = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
+        report = WarmstartReport(scores, knowledge, samples, time.monotonic() - began)
+        if scores.success < settings.min_success:
             raise WarmstartError(
-                f"the policy wins {report.success:.1%} of {len(outcomes)} held-out episodes, less than --min-success "
-                f"{settings.min_success:.0%}: nothing was written. Give more --episodes or --epochs, less --noise, or "
-                f"easier tasks (loss {report.loss:.3f}, invalid actions {report.invalid:.1%})"
+                f"the policy wins {scores.success:.1%} of {settings.evaluation_episodes} held-out episodes, less than "
+                f"--min-success {settings.min_success:.0%} ({knowledge.success:.1%} after the first lesson, "
+                f"{scores.invalid:.1%} invalid actions): nothing was written. Give more --episodes or --epochs, less "
+                "--clumsiness, or easier tasks"
             )
         save_policy(model, draft)
         write_card(draft, recipe, settings, report, model.num_parameters())
@@ -80,41 +73,34 @@ def warm_start(recipe: Recipe, env_url: str, out: Path, settings: WarmstartSetti
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def _demonstrate(
-    server: EnvServer, builder: PromptBuilder, split: str, settings: WarmstartSettings
-) -> tuple[NoisyExpert, float]:
-    """The expert after its episodes, and the share of them that it won in spite of its slips."""
-    expert = NoisyExpert(builder, settings.noise, settings.seed)
+def _teach(
+    server: EnvServer, builder: PromptBuilder, model: LlamaForCausalLM, split: str, lesson: Lesson, seed: int
+) -> int:
+    """Collect a lesson's episodes and train the model on them, in place. How many steps it imitates."""
+    expert = SlippingExpert(builder, lesson.slips, lesson.imitate_slips, seed)
     known = server.tasks(split)
-    tasks = [known[number % len(known)] for number in range(settings.episodes)]
-    won = 0
+    tasks = [known[number % len(known)] for number in range(lesson.episodes)]
     with tqdm(total=len(tasks), desc="expert episodes", unit="ep", file=sys.stderr) as bar:
-        for outcome in play(server, builder, tasks, expert.options, expert):
-            won += outcome.won
+        for _ in play(server, builder, tasks, expert.options, expert):
             bar.update()
-    return expert, won / len(tasks)
-
-
-def _imitate(model: LlamaForCausalLM, expert: NoisyExpert, settings: WarmstartSettings) -> list[float]:
-    """Train the model in place. The loss of every batch."""
     found = rows(expert.episodes())
-    losses: list[float] = []
-    with tqdm(total=batches(len(found), settings.fit), desc="imitating", unit="batch", file=sys.stderr) as bar:
+    smoothed = 0.0
+    with tqdm(total=batches(len(found), lesson.fit), desc="imitating", unit="batch", file=sys.stderr) as bar:
 
         def on_batch(loss: float) -> None:
-            losses.append(loss)
-            recent = losses[-100:]
-            bar.set_postfix(loss=f"{sum(recent) / len(recent):.3f}", refresh=False)
+            nonlocal smoothed
+            smoothed = 0.98 * smoothed + 0.02 * loss if smoothed else loss
+            bar.set_postfix(loss=f"{smoothed:.3f}", refresh=False)
             bar.update()
 
-        fit(model, found, settings.fit, settings.seed, on_batch)
-    return losses
+        fit(model, found, lesson.fit, seed, on_batch)
+    return sum(len(episode) for episode in expert.episodes())
 
 
 def evaluate(
     server: EnvServer, builder: PromptBuilder, model: LlamaForCausalLM, recipe: Recipe, episodes: int
-) -> list[Outcome]:
-    """One episode on each of the first tasks of the held-out split, sampled as the recipe evaluates."""
+) -> Scores:
+    """Scores on one episode of each of the first tasks of the held-out split, sampled as the recipe evaluates."""
     generator = torch.Generator().manual_seed(recipe.evaluation.seed)
     known = server.tasks(recipe.environments[0].eval_split)
 
@@ -134,7 +120,12 @@ def evaluate(
         for outcome in play(server, builder, tasks, lambda number: {}, act):
             outcomes.append(outcome)
             bar.update()
-    return outcomes
+    steps = sum(outcome.steps for outcome in outcomes)
+    return Scores(
+        success=sum(outcome.won for outcome in outcomes) / len(outcomes),
+        mean_steps=steps / len(outcomes),
+        invalid=sum(outcome.invalid for outcome in outcomes) / steps,
+    )
 
 
 def main(
@@ -142,12 +133,13 @@ def main(
     env_url: Annotated[str, typer.Option(help="An env server that serves the recipe's environment.")],
     out: Annotated[Path, typer.Option(help="The model folder to write; it is replaced.")],
     seed: Annotated[int, typer.Option(min=0, help="Seeds the experts, their slips, the weights and the batches.")] = 0,
-    episodes: Annotated[int, typer.Option(min=1, help="Expert episodes to imitate.")] = DEFAULTS.episodes,
-    noise: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of the expert's steps that are any admissible action.")
-    ] = DEFAULTS.noise,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the expert's steps.")] = DEFAULTS.fit.epochs,
-    learning_rate: Annotated[float, typer.Option(help="Its peak.")] = DEFAULTS.fit.learning_rate,
+    episodes: Annotated[
+        int, typer.Option(min=1, help="Expert episodes of the first lesson; the second has a quarter as many.")
+    ] = DEFAULTS.knowledge.episodes,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over the first lesson.")] = DEFAULTS.knowledge.fit.epochs,
+    clumsiness: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="Share of slips in the second lesson, which are imitated.")
+    ] = DEFAULTS.clumsiness.slips,
     min_success: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Held-out success below which nothing is written.")
     ] = DEFAULTS.min_success,
@@ -155,19 +147,21 @@ def main(
         int, typer.Option(min=1, help="Held-out episodes to judge by.")
     ] = DEFAULTS.evaluation_episodes,
 ) -> None:
-    """Make a small policy that wins now and then, by imitating an expert that searches and slips."""
+    """Make a small policy that wins now and then, by imitating an expert that searches."""
+    first, second = DEFAULTS.knowledge, DEFAULTS.clumsiness
     settings = WarmstartSettings(
-        episodes,
-        noise,
+        replace(first, episodes=episodes, fit=replace(first.fit, epochs=epochs)),
+        replace(second, episodes=max(1, episodes // 4), slips=clumsiness),
         min_success,
         evaluation_episodes,
         seed,
-        replace(DEFAULTS.fit, epochs=epochs, learning_rate=learning_rate),
     )
     report = warm_start(load_recipe(recipe), env_url, out, settings)
+    scores, knowledge = report.scores, report.knowledge
     print(
-        f"{out}: {report.success:.1%} of {evaluation_episodes} held-out episodes won, {report.mean_steps:.1f} steps on "
-        f"average, {report.invalid:.1%} invalid actions, loss {report.loss:.3f}, {report.seconds:.0f} s"
+        f"{out}: {scores.success:.1%} of {evaluation_episodes} held-out episodes won in {scores.mean_steps:.1f} steps "
+        f"({scores.invalid:.1%} invalid); after the first lesson {knowledge.success:.1%} in {knowledge.mean_steps:.1f} "
+        f"({knowledge.invalid:.1%}); {report.seconds:.0f} s"
     )
 
 

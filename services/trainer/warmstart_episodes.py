@@ -27,6 +27,8 @@ WAVE = 256
 """Episodes in flight at once; every request to the env server steps all of them."""
 PAGE = 10_000
 TIMEOUT_S = 120.0
+FAILED_SLIPS = 1 / 3
+"""Share of the slips that are commands from other situations, most of which are not possible here."""
 
 
 class EnvServerError(Exception):
@@ -166,20 +168,21 @@ def play(
             live = going
 
 
-class NoisyExpert:
-    """A policy that does what the env server's expert would do, but now and then something else, and keeps the samples.
+class SlippingExpert:
+    """A policy that does what the env server's expert would do, slips now and then, and keeps the samples.
 
-    The slips are demonstrated too: a policy that imitates them has the expert's knowledge and a doubt about every step,
-    which is what reinforcement learning then takes away.
+    A slip moves the episode somewhere else, so that the policy learns how to go on from there.
     """
 
-    def __init__(self, builder: PromptBuilder, noise: float, seed: int) -> None:
-        """``noise`` is the share of steps on which any admissible action is as good as another."""
+    def __init__(self, builder: PromptBuilder, slips: float, imitate_slips: bool, seed: int) -> None:
+        """``slips`` is the share of steps on which it does anything else; `imitate_slips` keeps those too."""
         self._samples: dict[str, list[Sample]] = {}
         self._builder = builder
-        self._noise = noise
+        self._slips = slips
+        self._imitate_slips = imitate_slips
         self._seed = seed
         self._random = random.Random(seed)
+        self._elsewhere: list[str] = []
 
     def options(self, episode: int) -> dict[str, InfoValue]:
         """The session's options of an episode: experts that search, each in an order of its own."""
@@ -187,23 +190,35 @@ class NoisyExpert:
 
     def __call__(self, prompts: Sequence[list[int]], seen: Sequence[Observation]) -> list[str]:
         """One action for each episode."""
-        actions = [self._act(observation) for observation in seen]
-        for prompt, observation, action in zip(prompts, seen, actions, strict=True):
-            sample = Sample(prompt, self._builder.answer(action))
-            self._samples.setdefault(observation.session_id, []).append(sample)
+        actions = []
+        for prompt, observation in zip(prompts, seen, strict=True):
+            action, kept = self._advice(observation), True
+            if action is None or self._random.random() < self._slips:
+                action = self._slip(observation)
+                kept = self._imitate_slips and action in observation.admissible_actions
+            samples = self._samples.setdefault(observation.session_id, [])
+            if kept:
+                samples.append(Sample(prompt, self._builder.answer(action)))
+            actions.append(action)
         return actions
 
     def episodes(self) -> list[list[Sample]]:
-        """The steps of every episode so far, episodes in the order in which they were opened."""
+        """The samples of every episode so far, episodes in the order in which they were opened."""
         return list(self._samples.values())
 
-    def _act(self, seen: Observation) -> str:
-        if self._random.random() < self._noise:
-            return self._random.choice(seen.admissible_actions)
-        action = seen.info.get("expert_action")
-        if not isinstance(action, str):
+    def _slip(self, seen: Observation) -> str:
+        """Something that can be done, or, one time in three, that could be done elsewhere: then nothing happens."""
+        if self._random.random() < FAILED_SLIPS:
+            self._elsewhere.append(self._random.choice(seen.admissible_actions))
+            return self._random.choice(self._elsewhere)
+        return self._random.choice(seen.admissible_actions)
+
+    def _advice(self, seen: Observation) -> str | None:
+        """What the expert would do; None where it is at a loss."""
+        if "expert_action" not in seen.info:
             raise EnvServerError(
-                f"session of {seen.task_id}: info.expert_action is {action!r}; the environment needs an expert "
-                "(option expert = true) to warm a policy up"
+                f"session of {seen.task_id}: info has no expert_action; to warm a policy up the environment needs an "
+                "expert (option expert = true)"
             )
-        return action
+        action = seen.info["expert_action"]
+        return action if isinstance(action, str) else None

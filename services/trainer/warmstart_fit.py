@@ -22,7 +22,7 @@ class FitSettings:
     """How the warm-up trains."""
 
     epochs: int = 8
-    batch: int = 32
+    batch: int = 16
     """Rows (most often whole episodes) in one optimizer step."""
     learning_rate: float = 2e-3
     """Peak: it rises linearly over the first `rise` of all optimizer steps, then falls as a cosine to 2% of this."""

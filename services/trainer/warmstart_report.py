@@ -1,7 +1,7 @@
 """What a warm-up was asked to do, what came of it, and the model card that says so."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from services.trainer.warmstart_fit import FitSettings
@@ -15,18 +15,18 @@ tags: [alfworld, gagpo]
 ---
 # The small policy
 
-A Llama of {parameters:,} weights that plays ALFWorld in text, with a word-level tokenizer of its own. It imitates
-an expert that searches and slips, so it wins now and then: a place to start reinforcement learning from, not a good
-player.
+A Llama of {parameters:,} weights that plays ALFWorld in text, with a word-level tokenizer of its own. It has
+learnt what to do from an expert that searches, and then to err half of the time like a clumsy one: a place to start
+reinforcement learning from, not a good player.
 
 | | |
 | --- | --- |
-| held-out episodes won | {success:.1%} of {evaluation_episodes} ({environment}, {split}, at most {max_steps} steps) |
+| held-out episodes won | {scores.success:.1%} of {evaluation_episodes} ({split}, at most {max_steps} steps) |
 | sampling | temperature {temperature:g} |
-| mean length | {mean_steps:.1f} steps |
-| actions not understood | {invalid:.1%} |
-| imitated | {samples:,} steps of {episodes:,} expert episodes, of which {expert_success:.1%} were won |
-| loss at the end | {loss:.3f} nats a token |
+| mean length | {scores.mean_steps:.1f} steps |
+| actions not understood | {scores.invalid:.1%} |
+| the same after the first lesson | {knowledge.success:.1%}, {knowledge.mean_steps:.1f} steps, {knowledge.invalid:.1%} |
+| imitated | {samples:,} steps of {episodes:,} episodes, in {seconds:.0f} s |
 
 Made by `gagpo warmstart` with these settings, on the tasks that the recipe `{recipe}` generates with
 `{generate}`:
@@ -38,33 +38,53 @@ Made by `gagpo warmstart` with these settings, on the tasks that the recipe `{re
 
 
 @dataclass(frozen=True, slots=True)
+class Lesson:
+    """Expert episodes, and how the policy is trained on them."""
+
+    episodes: int
+    """Tasks of the train split, in order and over again."""
+    slips: float
+    """Share of the steps on which the expert does anything else."""
+    imitate_slips: bool
+    """Whether slips that were possible are imitated like everything else, or only lead to where the expert goes on."""
+    fit: FitSettings
+
+
+@dataclass(frozen=True, slots=True)
 class WarmstartSettings:
     """What the warm-up does. The defaults made configs/small-policy."""
 
-    episodes: int = 6000
-    """Expert episodes to imitate; tasks of the train split, in order and over again."""
-    noise: float = 0.25
-    """Share of their steps on which the expert takes any admissible action instead of its own."""
+    knowledge: Lesson = Lesson(4000, slips=0.15, imitate_slips=False, fit=FitSettings(epochs=8))
+    """The first lesson: what to do, from wherever a slip may have led."""
+    clumsiness: Lesson = Lesson(1000, slips=0.5, imitate_slips=True, fit=FitSettings(epochs=1, learning_rate=5e-4))
+    """The second lesson, from an expert of which every other step is anything at all. It leaves the knowledge and adds
+    a doubt about every step: many groups of episodes then have both outcomes, which is what a policy learns from."""
     min_success: float = 0.2
     """The least held-out success at the recipe's evaluation temperature with which a policy is handed over."""
     evaluation_episodes: int = 256
     seed: int = 0
-    fit: FitSettings = field(default_factory=FitSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How a policy does on held-out tasks."""
+
+    success: float
+    """Share of episodes won."""
+    mean_steps: float
+    invalid: float
+    """Share of steps that the environment did not understand."""
 
 
 @dataclass(frozen=True, slots=True)
 class WarmstartReport:
     """What came of it."""
 
-    success: float
-    """Share of held-out episodes won."""
-    mean_steps: float
-    invalid: float
-    """Share of steps that the environment did not understand."""
-    expert_success: float
+    scores: Scores
+    knowledge: Scores
+    """After the first lesson."""
     samples: int
-    loss: float
-    """Mean of the last hundred batches, nats a token."""
+    """Imitated steps of both lessons."""
     seconds: float
 
 
@@ -76,18 +96,15 @@ def write_card(
     generate = " ".join(["gagpo data generate", environment.name, *(environment.generate or [])])
     text = CARD.format(
         parameters=parameters,
-        success=report.success,
+        scores=report.scores,
+        knowledge=report.knowledge,
         evaluation_episodes=settings.evaluation_episodes,
-        environment=environment.name,
         split=environment.eval_split,
         max_steps=environment.max_steps,
         temperature=recipe.evaluation.temperature,
-        mean_steps=report.mean_steps,
-        invalid=report.invalid,
         samples=report.samples,
-        episodes=settings.episodes,
-        expert_success=report.expert_success,
-        loss=report.loss,
+        episodes=settings.knowledge.episodes + settings.clumsiness.episodes,
+        seconds=report.seconds,
         recipe=recipe.name,
         generate=generate,
         settings=json.dumps(asdict(settings), indent=2),
