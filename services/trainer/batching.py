@@ -55,6 +55,8 @@ class MicroBatch:
     """Where each action token is predicted from; 0 at padding. Shape (U, A)."""
     targets: Tensor
     """The action tokens; 0 at padding. Shape (U, A)."""
+    present: Tensor
+    """Whether there is an action token. Shape (U, A), bool."""
 
 
 def make_samples(steps: Sequence[Step], advantages: NDArray[np.float64]) -> Samples:
@@ -96,16 +98,19 @@ def _micro_batch(samples: Samples, copies: Sequence[Sequence[int]]) -> MicroBatc
     width, action_width = max(len(samples.sequences[row]) for row in first), samples.mask.shape[1]
     input_ids = np.zeros((len(first), width), np.int64)
     positions, targets = np.zeros((len(first), action_width), np.int64), np.zeros((len(first), action_width), np.int64)
+    present = np.zeros((len(first), action_width), np.bool_)
     for place, row in enumerate(first):
         sequence, prompt = samples.sequences[row], int(samples.prompt_lengths[row])
         length = len(sequence) - prompt
         input_ids[place, : len(sequence)] = sequence
         positions[place, :length] = np.arange(prompt - 1, len(sequence) - 1)
         targets[place, :length] = sequence[prompt:]
+        present[place, :length] = True
     return MicroBatch(
         rows=torch.tensor([row for same in copies for row in same]),
         inverse=torch.tensor([place for place, same in enumerate(copies) for _ in same]),
         input_ids=torch.from_numpy(input_ids),
         positions=torch.from_numpy(positions),
         targets=torch.from_numpy(targets),
+        present=torch.from_numpy(present),
     )

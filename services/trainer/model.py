@@ -4,11 +4,16 @@ from pathlib import Path
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging as transformers_logging
 
 from services.trainer.batching import MicroBatch
 from services.trainer.forward import hidden_at
 from shared.recipe import ModelSettings
+
+# A bar for every version that is exported would fill the log.
+transformers_logging.disable_progress_bar()
 
 
 class ModelError(ValueError):
@@ -34,17 +39,19 @@ def load_reference(path: Path, settings: ModelSettings) -> PreTrainedModel:
 
 
 def action_logprobs(model: PreTrainedModel, batch: MicroBatch, temperature: float) -> Tensor:
-    """The log-probability of every token of the batch's B actions, shape (B, A), rubbish at padding.
+    """The log-probability of every token of the batch's B actions, shape (B, A), 0 at padding.
 
     Only the positions that predict action tokens go through the language-model head. ``temperature`` divides the
     logits, as it does where the actions are sampled.
     """
-    hidden = hidden_at(model, batch.input_ids, batch.positions)
+    hidden = hidden_at(model, batch.input_ids, batch.positions)[batch.present]
     logits = model.get_output_embeddings()(hidden).float()
     if temperature not in (0.0, 1.0):
         logits = logits / temperature
-    logprobs: Tensor = logits.log_softmax(-1).gather(-1, batch.targets.unsqueeze(-1)).squeeze(-1)
-    return logprobs[batch.inverse]
+    logprobs = logits.new_zeros(batch.present.shape)
+    logprobs[batch.present] = -cross_entropy(logits, batch.targets[batch.present], reduction="none")
+    of_samples: Tensor = logprobs[batch.inverse]
+    return of_samples
 
 
 def _load(path: Path, settings: ModelSettings) -> PreTrainedModel:

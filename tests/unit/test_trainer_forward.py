@@ -1,5 +1,7 @@
 """The shortened forward pass gives what the whole decoder gives, gradients included."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel, Qwen2Config, Qwen2ForCausalLM
@@ -14,6 +16,15 @@ SIZE = {
     "num_attention_heads": 4,
     "max_position_embeddings": 64,
 }
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads cost these tiny models more than they bring, and far more on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def model_of(kind: str) -> PreTrainedModel:

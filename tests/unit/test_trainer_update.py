@@ -1,5 +1,6 @@
 """Samples, micro batches and the update: what must not change the result, and what must."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,15 @@ from tests.policy_processes import changed, tiny_model
 from tests.training import training_group, write_recipe
 
 GROUPS = [training_group(0, index) for index in range(4)]
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Threads cost these tiny models more than they bring, and far more on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
