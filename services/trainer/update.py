@@ -187,5 +187,6 @@ def _adamw(policy: PreTrainedModel, settings: OptimizerSettings) -> torch.optim.
         [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": rest, "weight_decay": 0.0}],
         lr=settings.learning_rate,
         betas=(settings.beta1, settings.beta2),
+        eps=settings.epsilon,
         fused=True,
     )

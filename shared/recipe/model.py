@@ -152,6 +152,10 @@ class OptimizerSettings(Section):
     beta2: float = Field(default=0.999, ge=0.0, lt=1.0)
     """AdamW's second moment decay."""
 
+    epsilon: float = Field(default=1e-8, gt=0.0)
+    """Added to AdamW's divisor. Larger (1e-5) where many weights see hardly a gradient, such as the rows of rare words:
+    they would move as fast as all others otherwise."""
+
     max_grad_norm: float = Field(default=1.0, gt=0.0)
     """Gradients are scaled down to this norm."""
 

@@ -1,0 +1,5 @@
+"""``python -m gagpo``: the same as ``gagpo``."""
+
+from gagpo.cli import app
+
+app()
