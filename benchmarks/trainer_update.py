@@ -1,6 +1,6 @@
 """Samples a second of the trainer's update against a plain Transformers loop: ``python benchmarks/trainer_update.py``.
 
-Both run one training step on the same made-up samples, of about 110 prompt and 6 action tokens, with a Llama of half a
+Both run one training step on the same made-up samples, of about 100 prompt and 6 action tokens, with a Llama of 0.7
 million weights in float32: log π_ref, then four clipped minibatches. The plain loop is what one writes first: padded in
 the order of the samples with an attention mask, all logits, fixed batch size, log π_old recomputed for everything.
 """
@@ -9,6 +9,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -39,19 +40,31 @@ old_logprobs = "{old}"
 """
 
 
-def made_up_samples(count: int, repeated: float) -> Samples:
-    """``repeated`` is the share of samples that equal another one, as first steps of a group's episodes often do."""
+def made_up_samples(episodes: int, steps: int) -> Samples:
+    """Episodes whose prompts grow by each action and what is seen then, up to about 150 tokens; actions of 3 to 9."""
     rng = np.random.default_rng(0)
+    made, numbers = [], []
+    for episode in range(episodes):
+        prompt = rng.integers(3, VOCABULARY, 40)
+        for _ in range(steps):
+            action = rng.integers(3, VOCABULARY, int(rng.integers(2, 9)))
+            tokens = np.append(action, 2).astype(np.int32)
+            logprobs = -rng.random(len(tokens)).astype(np.float32)
+            versions = np.zeros(len(tokens), np.int32)
+            made.append(Step("", "", "", prompt.astype(np.int32), tokens, logprobs, versions, 0.0, True))
+            numbers.append(episode)
+            prompt = np.concatenate([prompt, action, rng.integers(3, VOCABULARY, int(rng.integers(3, 8)))])
+    return make_samples(made, numbers, rng.normal(size=len(made)))
 
-    def step() -> Step:
-        action = rng.integers(3, VOCABULARY, int(rng.integers(3, 10))).astype(np.int32)
-        prompt = rng.integers(3, VOCABULARY, int(rng.integers(80, 141))).astype(np.int32)
-        logprobs = -rng.random(len(action)).astype(np.float32)
-        return Step("", "", "", prompt, action, logprobs, np.zeros(len(action), np.int32), 0.0, True)
 
-    different = [step() for _ in range(count - int(count * repeated))]
-    steps = different + [different[int(rng.integers(len(different)))] for _ in range(count - len(different))]
-    return make_samples(steps, rng.normal(size=count))
+def apart(samples: Samples) -> Samples:
+    """The same samples with nothing in common: as when prompts show only the last few turns."""
+    rng = np.random.default_rng(1)
+    sequences = [
+        np.concatenate([rng.integers(3, VOCABULARY, prompt), sequence[prompt:]])
+        for sequence, prompt in zip(samples.sequences, samples.prompt_lengths.tolist(), strict=True)
+    ]
+    return replace(samples, sequences=tuple(sequences))
 
 
 def new_model() -> LlamaForCausalLM:
@@ -136,26 +149,27 @@ def seconds(update: Callable[[], None], rounds: int) -> float:
 def main() -> None:
     """Print samples a second, and the ratio to the plain loop."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--samples", type=int, default=512)
-    parser.add_argument("--repeated", type=float, default=0.0, help="share of samples that equal another one")
+    parser.add_argument("--episodes", type=int, default=48)
+    parser.add_argument("--steps", type=int, default=11)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--tokens", type=int, nargs="+", default=[2048, 4096, 8192], help="micro batch sizes to try")
+    parser.add_argument("--tokens", type=int, nargs="+", default=[2048, 8192], help="micro batch sizes to try")
     options = parser.parse_args()
-    samples = made_up_samples(options.samples, options.repeated)
+    samples = made_up_samples(options.episodes, options.steps)
     recipes = {
         (old, tokens): parse_recipe(RECIPE.format(tokens=tokens, old=old), "benchmark", Path())
         for old in ("trainer", "rollout")
         for tokens in options.tokens
     }
     plain = seconds(plain_update(recipes["trainer", options.tokens[0]], samples), options.rounds)
-    print(f"{len(samples)} samples, {samples.tokens} tokens, {torch.get_num_threads()} threads")
+    print(f"{len(samples)} samples, {samples.tokens / len(samples):.0f} tokens each, {torch.get_num_threads()} threads")
     print(f"plain loop: {plain:.2f} s, {len(samples) / plain:.0f} samples/s")
-    for (old, tokens), recipe in recipes.items():
-        taken = seconds(trainer_update(recipe, samples), options.rounds)
-        print(
-            f"trainer, old_logprobs = {old}, micro batches of {tokens} tokens: {taken:.2f} s, "
-            f"{len(samples) / taken:.0f} samples/s, {plain / taken:.2f} times the plain loop"
-        )
+    for name, shown in (("prompts grow", samples), ("prompts differ", apart(samples))):
+        for (old, tokens), recipe in recipes.items():
+            taken = seconds(trainer_update(recipe, shown), options.rounds)
+            print(
+                f"{name}, old_logprobs = {old}, micro batches of {tokens}: {taken:.2f} s, "
+                f"{len(samples) / taken:.0f} samples/s, {plain / taken:.2f} times the plain loop"
+            )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""A training step's samples, and how they are cut into padded micro batches.
+"""A training step's samples, and how they become forward passes that share what they have in common.
 
-Sequences are padded on the right and need no attention mask: with causal attention nothing real ever looks at the
-padding behind it. Micro batches are a matter of speed and memory only; sums over samples don't depend on them.
+Where each prompt of an episode begins with the prompt and the action before it, as with a template that shows the whole
+history, one causal row holds all steps of the episode: every action is read off at its own positions. Rows are padded
+on the right and need no attention mask, because with causal attention nothing real ever looks at what is behind it.
+All this is a matter of speed and memory only; sums over samples don't depend on it.
 """
 
 from collections.abc import Sequence
@@ -25,6 +27,8 @@ class Samples:
     """Prompt and action token ids of each sample."""
     prompt_lengths: Rows
     """Shape (N,)."""
+    episodes: Rows
+    """Number of the episode that the sample is a step of. Shape (N,)."""
     advantages: Tensor
     """Shape (N,), float32."""
     rollout_logprobs: Tensor
@@ -43,74 +47,98 @@ class Samples:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
-    """One forward pass: B samples, made of U different sequences of at most L tokens."""
+    """One forward pass: B samples with T action tokens in all, read off U rows of at most L tokens."""
 
-    rows: Tensor
+    samples: Tensor
     """Which samples. Shape (B,)."""
-    inverse: Tensor
-    """Each sample's sequence: equal prompt and equal action are computed once. Shape (B,)."""
     input_ids: Tensor
     """Shape (U, L)."""
+    rows: Tensor
+    """The row that predicts each action token. Shape (T,)."""
     positions: Tensor
-    """Where each action token is predicted from; 0 at padding. Shape (U, A)."""
+    """The position in that row that predicts it. Shape (T,)."""
     targets: Tensor
-    """The action tokens; 0 at padding. Shape (U, A)."""
-    present: Tensor
-    """Whether there is an action token. Shape (U, A), bool."""
+    """The action tokens themselves. Shape (T,)."""
+    places: tuple[Tensor, Tensor]
+    """Where each action token belongs in an array of shape (B, A)."""
 
 
-def make_samples(steps: Sequence[Step], advantages: NDArray[np.float64]) -> Samples:
-    """Samples of steps with one advantage each; steps without a sampled token have nothing to train and are skipped."""
-    kept = [(step, advantage) for step, advantage in zip(steps, advantages, strict=True) if len(step.token_ids)]
-    width = max((len(step.token_ids) for step, _ in kept), default=0)
+def make_samples(steps: Sequence[Step], episodes: Sequence[int], advantages: NDArray[np.float64]) -> Samples:
+    """Samples of steps, with the number of its episode and an advantage for each.
+
+    Steps without a sampled token have nothing to train and are skipped.
+    """
+    kept = [place for place, step in enumerate(steps) if len(step.token_ids)]
+    width = max((len(steps[place].token_ids) for place in kept), default=0)
     logprobs, mask = np.zeros((len(kept), width), np.float32), np.zeros((len(kept), width), np.float32)
-    for row, (step, _) in enumerate(kept):
-        logprobs[row, : len(step.logprobs)] = step.logprobs
-        mask[row, : len(step.token_ids)] = 1
+    for row, place in enumerate(kept):
+        length = len(steps[place].token_ids)
+        logprobs[row, :length] = steps[place].logprobs
+        mask[row, :length] = 1
     return Samples(
-        sequences=tuple(np.concatenate([step.prompt_token_ids, step.token_ids]).astype(np.int64) for step, _ in kept),
-        prompt_lengths=np.array([len(step.prompt_token_ids) for step, _ in kept], np.int64),
-        advantages=torch.tensor([advantage for _, advantage in kept], dtype=torch.float32),
+        sequences=tuple(
+            np.concatenate([steps[place].prompt_token_ids, steps[place].token_ids]).astype(np.int64) for place in kept
+        ),
+        prompt_lengths=np.array([len(steps[place].prompt_token_ids) for place in kept], np.int64),
+        episodes=np.array([episodes[place] for place in kept], np.int64),
+        advantages=torch.from_numpy(advantages[kept].astype(np.float32)),
         rollout_logprobs=torch.from_numpy(logprobs),
         mask=torch.from_numpy(mask),
     )
 
 
-def micro_batches(samples: Samples, rows: Rows, token_budget: int) -> list[MicroBatch]:
-    """The given samples in micro batches of at most ``token_budget`` padded tokens (or one sequence), by length."""
-    shared: dict[tuple[int, bytes], list[int]] = {}
-    for row in rows.tolist():
-        key = (int(samples.prompt_lengths[row]), samples.sequences[row].tobytes())
-        shared.setdefault(key, []).append(row)
-    copies = sorted(shared.values(), key=lambda same: len(samples.sequences[same[0]]))
+def micro_batches(samples: Samples, chosen: Rows, token_budget: int) -> list[MicroBatch]:
+    """The chosen samples in micro batches of at most ``token_budget`` padded tokens (or one row), by length."""
+    rows = sorted(_shared_rows(samples, chosen), key=lambda row: len(row.tokens))
     batches: list[MicroBatch] = []
     start = 0
-    for stop in range(1, len(copies) + 1):
-        longest = len(samples.sequences[copies[stop][0]]) if stop < len(copies) else 0
-        if stop == len(copies) or (stop + 1 - start) * longest > token_budget:
-            batches.append(_micro_batch(samples, copies[start:stop]))
+    for stop in range(1, len(rows) + 1):
+        if stop == len(rows) or (stop + 1 - start) * len(rows[stop].tokens) > token_budget:
+            batches.append(_micro_batch(samples, rows[start:stop]))
             start = stop
     return batches
 
 
-def _micro_batch(samples: Samples, copies: Sequence[Sequence[int]]) -> MicroBatch:
-    first = [same[0] for same in copies]
-    width, action_width = max(len(samples.sequences[row]) for row in first), samples.mask.shape[1]
-    input_ids = np.zeros((len(first), width), np.int64)
-    positions, targets = np.zeros((len(first), action_width), np.int64), np.zeros((len(first), action_width), np.int64)
-    present = np.zeros((len(first), action_width), np.bool_)
-    for place, row in enumerate(first):
-        sequence, prompt = samples.sequences[row], int(samples.prompt_lengths[row])
-        length = len(sequence) - prompt
-        input_ids[place, : len(sequence)] = sequence
-        positions[place, :length] = np.arange(prompt - 1, len(sequence) - 1)
-        targets[place, :length] = sequence[prompt:]
-        present[place, :length] = True
+@dataclass(slots=True, eq=False)
+class _Row:
+    """Tokens to run through the model, and the samples whose actions are read off there."""
+
+    tokens: NDArray[np.int64]
+    samples: list[int]
+
+
+def _shared_rows(samples: Samples, chosen: Rows) -> list[_Row]:
+    """A row for every sample whose input is not the beginning of another's; the others ride along.
+
+    The last action token is predicted but never an input, so it does not count.
+    """
+    # Sorted by their bytes, a sequence stands directly before those that it begins (tokens have one width in bytes).
+    inputs = sorted((samples.sequences[sample][:-1].tobytes(), sample) for sample in chosen.tolist())
+    rows: list[_Row] = []
+    longer = b""
+    for tokens, sample in reversed(inputs):
+        if rows and longer.startswith(tokens):
+            rows[-1].samples.append(sample)
+        else:
+            rows.append(_Row(samples.sequences[sample][:-1], [sample]))
+        longer = tokens
+    return rows
+
+
+def _micro_batch(samples: Samples, rows: Sequence[_Row]) -> MicroBatch:
+    input_ids = np.zeros((len(rows), max(len(row.tokens) for row in rows)), np.int64)
+    riding = [(place, sample) for place, row in enumerate(rows) for sample in row.samples]
+    for place, row in enumerate(rows):
+        input_ids[place, : len(row.tokens)] = row.tokens
+    prompts = samples.prompt_lengths[[sample for _, sample in riding]]
+    actions = [samples.sequences[sample][prompt:] for (_, sample), prompt in zip(riding, prompts.tolist(), strict=True)]
+    lengths = [len(action) for action in actions]
+    within = np.concatenate([np.arange(length) for length in lengths])
     return MicroBatch(
-        rows=torch.tensor([row for same in copies for row in same]),
-        inverse=torch.tensor([place for place, same in enumerate(copies) for _ in same]),
+        samples=torch.tensor([sample for _, sample in riding]),
         input_ids=torch.from_numpy(input_ids),
-        positions=torch.from_numpy(positions),
-        targets=torch.from_numpy(targets),
-        present=torch.from_numpy(present),
+        rows=torch.from_numpy(np.repeat([place for place, _ in riding], lengths)),
+        positions=torch.from_numpy(np.repeat(prompts - 1, lengths) + within),
+        targets=torch.from_numpy(np.concatenate(actions)),
+        places=(torch.from_numpy(np.repeat(np.arange(len(riding)), lengths)), torch.from_numpy(within)),
     )

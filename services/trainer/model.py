@@ -9,7 +9,6 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from services.trainer.batching import MicroBatch
-from services.trainer.forward import hidden_at
 from shared.recipe import ModelSettings
 
 # A bar for every version that is exported would fill the log.
@@ -38,20 +37,19 @@ def load_reference(path: Path, settings: ModelSettings) -> PreTrainedModel:
     return model
 
 
-def action_logprobs(model: PreTrainedModel, batch: MicroBatch, temperature: float) -> Tensor:
-    """The log-probability of every token of the batch's B actions, shape (B, A), 0 at padding.
+def action_logprobs(model: PreTrainedModel, batch: MicroBatch, width: int, temperature: float) -> Tensor:
+    """The log-probability of every token of the batch's B actions, shape (B, ``width``), 0 at padding.
 
     Only the positions that predict action tokens go through the language-model head. ``temperature`` divides the
     logits, as it does where the actions are sampled.
     """
-    hidden = hidden_at(model, batch.input_ids, batch.positions)[batch.present]
-    logits = model.get_output_embeddings()(hidden).float()
+    hidden = model.base_model(input_ids=batch.input_ids, use_cache=False).last_hidden_state
+    logits = model.get_output_embeddings()(hidden[batch.rows, batch.positions]).float()
     if temperature not in (0.0, 1.0):
         logits = logits / temperature
-    logprobs = logits.new_zeros(batch.present.shape)
-    logprobs[batch.present] = -cross_entropy(logits, batch.targets[batch.present], reduction="none")
-    of_samples: Tensor = logprobs[batch.inverse]
-    return of_samples
+    logprobs: Tensor = logits.new_zeros(len(batch.samples), width)
+    logprobs[batch.places] = -cross_entropy(logits, batch.targets, reduction="none")
+    return logprobs
 
 
 def _load(path: Path, settings: ModelSettings) -> PreTrainedModel:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from services.trainer.algorithms.diagnostics import CreditDiagnostics, diagnose
 from services.trainer.batching import Samples, make_samples
 from services.trainer.rewards import credit_group, shaped_reward
 from shared.recipe import RewardSettings
-from shared.trajectory import EpisodeEnd, Group
+from shared.trajectory import EpisodeEnd, Group, Step
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,14 +50,19 @@ class RolloutStats:
 def assemble(groups: Sequence[Group], algorithm: Algorithm, rewards: RewardSettings) -> StepData:
     """Samples of all groups that carry signal, in order."""
     credits = algorithm.credit([credit_group(group, rewards) for group in groups])
-    steps, advantages, left_out = [], [], 0
+    steps: list[Step] = []
+    numbers: list[int] = []
+    advantages = [np.zeros(0)]
+    left_out, number = 0, count()
     for group, credit in zip(groups, credits, strict=True):
         if not credit.advantages.any():
             left_out += 1
             continue
-        steps += [step for episode in group.episodes for step in episode.steps]
+        for episode in group.episodes:
+            steps += episode.steps
+            numbers += [next(number)] * len(episode.steps)
         advantages.append(credit.advantages)
-    samples = make_samples(steps, np.concatenate(advantages) if advantages else np.zeros(0))
+    samples = make_samples(steps, numbers, np.concatenate(advantages))
     return StepData(samples, credits, left_out, diagnose(credits, [not any_won(group) for group in groups]))
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from services.trainer.algorithms import LossKind
-from services.trainer.batching import Rows, Samples, micro_batches
+from services.trainer.batching import MicroBatch, Rows, Samples, micro_batches
 from services.trainer.losses import ActionLogprobs, surrogate
 from services.trainer.model import action_logprobs
 from shared.recipe import OldLogprobs, OptimizerSettings, Recipe
@@ -77,7 +77,7 @@ class Updater:
         if not len(samples):
             return UpdateStats(learning_rate=learning_rate)
         start = time.perf_counter()
-        plan = self._plan(len(samples), step)
+        plan = self._plan(samples, step)
         known = self._known(samples, first=plan[0])
         middle = time.perf_counter()
         sums = torch.zeros(5, dtype=torch.float64)
@@ -109,15 +109,20 @@ class Updater:
         with torch.inference_mode():
             for batch in micro_batches(samples, rows, self._recipe.training.micro_batch_tokens):
                 self._check()
-                into[batch.rows] = action_logprobs(model, batch, self._recipe.sampling.temperature)
+                into[batch.samples] = self._logprobs(model, batch, into.shape[1])
 
-    def _plan(self, count: int, step: int) -> list[Rows]:
-        """The samples of each minibatch, over all epochs."""
+    def _logprobs(self, model: PreTrainedModel, batch: MicroBatch, width: int) -> Tensor:
+        return action_logprobs(model, batch, width, self._recipe.sampling.temperature)
+
+    def _plan(self, samples: Samples, step: int) -> list[Rows]:
+        """The samples of each minibatch, over all epochs. Episodes stay whole: their steps share forward passes."""
         training = self._recipe.training
+        episodes = np.unique(samples.episodes)
         plan: list[Rows] = []
         for epoch in range(training.epochs):
-            order = np.random.default_rng([self._recipe.seed, step, epoch]).permutation(count)
-            plan += [rows for rows in np.array_split(order, training.minibatches) if len(rows)]
+            order = np.random.default_rng([self._recipe.seed, step, epoch]).permutation(episodes)
+            for part in np.array_split(order, min(training.minibatches, len(episodes))):
+                plan.append(np.flatnonzero(np.isin(samples.episodes, part)))
         return plan
 
     def _known(self, samples: Samples, first: Rows) -> _Known:
@@ -139,8 +144,8 @@ class Updater:
         sums = torch.zeros(5, dtype=torch.float64)
         for batch in micro_batches(samples, rows, self._recipe.training.micro_batch_tokens):
             self._check()
-            at = batch.rows
-            new = action_logprobs(self.policy, batch, self._recipe.sampling.temperature)
+            at = batch.samples
+            new = self._logprobs(self.policy, batch, samples.mask.shape[1])
             if untouched:
                 known.before[at] = new.detach()
             reference = None if known.reference is None else known.reference[at]

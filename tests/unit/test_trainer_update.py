@@ -65,13 +65,13 @@ def plain_logprobs(model: LlamaForCausalLM, step: Step) -> torch.Tensor:
 def test_logprobs_are_those_of_one_sequence_at_a_time(recipe: Recipe, budget: int) -> None:
     model = tiny_model(0, tied=False)
     steps = [step for group in GROUPS for episode in group.episodes for step in episode.steps]
-    samples = make_samples(steps, np.zeros(len(steps)))
+    samples = make_samples(steps, range(len(steps)), np.zeros(len(steps)))
     seen = []
     with torch.inference_mode():
         for batch in micro_batches(samples, np.arange(len(samples)), budget):
             assert batch.input_ids.numel() <= budget or len(batch.input_ids) == 1
-            found = action_logprobs(model, batch, temperature=1.0)
-            for row, logprobs in zip(batch.rows.tolist(), found, strict=True):
+            found = action_logprobs(model, batch, samples.mask.shape[1], temperature=1.0)
+            for row, logprobs in zip(batch.samples.tolist(), found, strict=True):
                 expected = plain_logprobs(model, steps[row])
                 assert logprobs[: len(expected)] == pytest.approx(expected, abs=2e-5)
                 seen.append(row)
@@ -81,22 +81,77 @@ def test_logprobs_are_those_of_one_sequence_at_a_time(recipe: Recipe, budget: in
 def test_the_temperature_divides_the_logits(recipe: Recipe) -> None:
     model = tiny_model(0, tied=False)
     step = GROUPS[0].episodes[0].steps[0]
-    (batch,) = micro_batches(make_samples([step], np.zeros(1)), np.arange(1), 4096)
+    (batch,) = micro_batches(make_samples([step], [0], np.zeros(1)), np.arange(1), 4096)
     tokens = torch.from_numpy(np.concatenate([step.prompt_token_ids, step.token_ids]).astype(np.int64))
     with torch.inference_mode():
         logits = model(input_ids=tokens.unsqueeze(0)).logits[0, len(step.prompt_token_ids) - 1 : -1]
-        expected = (logits / 0.5).log_softmax(-1).gather(-1, batch.targets[0, : len(step.token_ids)].unsqueeze(-1))
-        assert action_logprobs(model, batch, 0.5)[0] == pytest.approx(expected.squeeze(-1), abs=2e-5)
+        expected = (logits / 0.5).log_softmax(-1).gather(-1, batch.targets.unsqueeze(-1)).squeeze(-1)
+        assert action_logprobs(model, batch, len(step.token_ids), 0.5)[0] == pytest.approx(expected, abs=2e-5)
 
 
-def test_equal_sequences_are_computed_once_and_a_boundary_elsewhere_makes_them_different() -> None:
+def growing_episode(random: np.random.Generator, length: int) -> list[Step]:
+    """Steps whose prompts each begin with the prompt and the action before, as with the whole history shown."""
+    prompt, steps = random.integers(3, 300, 10), []
+    for _ in range(length):
+        action = random.integers(3, 300, int(random.integers(1, 4)))
+        tokens = np.append(action, 2).astype(np.int32)  # the end token is sampled, and not shown in the next prompt
+        zeros = np.zeros(len(tokens))
+        made = Step(
+            "", "", "", prompt.astype(np.int32), tokens, zeros.astype(np.float32), zeros.astype(np.int32), 0, True
+        )
+        steps.append(made)
+        prompt = np.concatenate([prompt, action, random.integers(3, 300, 5)])
+    return steps
+
+
+def test_an_episode_whose_prompts_grow_is_one_row_with_the_same_logprobs() -> None:
+    model, random = tiny_model(0, tied=False), np.random.default_rng(0)
+    episodes = [growing_episode(random, length) for length in (4, 1, 6)]
+    steps = [step for episode in episodes for step in episode]
+    samples = make_samples(steps, range(len(steps)), np.zeros(len(steps)))
+    (batch,) = micro_batches(samples, np.arange(len(steps)), 1 << 16)
+    assert batch.input_ids.shape == (3, max(len(e[-1].prompt_token_ids) + len(e[-1].token_ids) - 1 for e in episodes))
+    with torch.inference_mode():
+        found = action_logprobs(model, batch, samples.mask.shape[1], 1.0)
+        for place, sample in enumerate(batch.samples.tolist()):
+            expected = plain_logprobs(model, steps[sample])
+            assert found[place, : len(expected)] == pytest.approx(expected, abs=2e-5)
+            assert not found[place, len(expected) :].any()
+    assert sorted(batch.samples.tolist()) == list(range(len(steps)))
+
+
+def test_a_changed_history_takes_a_row_of_its_own() -> None:
+    steps = growing_episode(np.random.default_rng(0), 3)
+    cut = steps[2].prompt_token_ids[5:]  # the oldest history was cut
+    steps[2] = Step("", "", "", cut, steps[2].token_ids, steps[2].logprobs, steps[2].policy_versions, 0.0, True)
+    (batch,) = micro_batches(make_samples(steps, range(3), np.zeros(3)), np.arange(3), 4096)
+    assert len(batch.input_ids) == 2
+
+
+def test_equal_samples_and_other_boundaries_share_a_row() -> None:
     step = GROUPS[0].episodes[0].steps[0]
     tokens = np.concatenate([step.prompt_token_ids, step.token_ids])
-    cut = Step("", "", "", tokens[:-1], tokens[-1:], step.logprobs[-1:], step.policy_versions[-1:], 0.0, True)
-    longer = Step("", "", "", tokens[:-2], tokens[-2:], np.zeros(2, np.float32), np.zeros(2, np.int32), 0.0, True)
-    batches = micro_batches(make_samples([cut, longer, cut], np.array([1.0, 2.0, 3.0])), np.arange(3), 4096)
-    assert [len(batch.input_ids) for batch in batches] == [2]
-    assert sorted(batches[0].rows.tolist()) == [0, 1, 2]
+
+    def cut(count: int) -> Step:
+        zeros = np.zeros(count)
+        return Step(
+            "", "", "", tokens[:-count], tokens[-count:], zeros.astype(np.float32), zeros.astype(np.int32), 0, True
+        )
+
+    (batch,) = micro_batches(make_samples([cut(1), cut(2), cut(1)], range(3), np.ones(3)), np.arange(3), 4096)
+    assert len(batch.input_ids) == 1
+    assert sorted(batch.samples.tolist()) == [0, 1, 2]
+
+
+def test_minibatches_hold_whole_episodes_and_every_sample_once_an_epoch(recipe: Recipe) -> None:
+    samples = samples_of(recipe)
+    plan = updater_of(with_training(recipe, minibatches=3, epochs=2))._plan(samples, step=0)
+    assert len(plan) == 6
+    for epoch in (plan[:3], plan[3:]):
+        assert sorted(np.concatenate(epoch).tolist()) == list(range(len(samples)))
+        held = [set(samples.episodes[rows].tolist()) for rows in epoch]
+        assert sum(len(episodes) for episodes in held) == len(set().union(*held))
+    assert plan[0].tolist() != plan[3].tolist(), "each epoch shuffles anew"
 
 
 def test_micro_batches_and_padding_do_not_change_the_update(recipe: Recipe) -> None:
