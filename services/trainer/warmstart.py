@@ -1,4 +1,4 @@
-"""Warm-up of the small policy: imitate a searching expert until it wins now and then.
+"""Warm-up of the small policy: imitate a searching expert, and stay unsure enough to explore.
 
     python -m services.trainer.warmstart --recipe configs/alfworld-cpu.toml --env-url http://127.0.0.1:8001 --out DIR
 
@@ -51,7 +51,7 @@ def warm_start(recipe: Recipe, env_url: str, out: Path, settings: WarmstartSetti
         with EnvServer(env_url, environment) as server:
             samples = _teach(server, builder, model, environment.split, settings.knowledge, settings.seed)
             knowledge = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
-            samples += _teach(server, builder, model, environment.split, settings.clumsiness, settings.seed + 1)
+            samples += _teach(server, builder, model, environment.split, settings.doubt, settings.seed + 1)
             scores = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
         report = WarmstartReport(scores, knowledge, samples, time.monotonic() - began)
         if scores.success < settings.min_success:
@@ -59,7 +59,7 @@ def warm_start(recipe: Recipe, env_url: str, out: Path, settings: WarmstartSetti
                 f"the policy wins {scores.success:.1%} of {settings.evaluation_episodes} held-out episodes, less than "
                 f"--min-success {settings.min_success:.0%} ({knowledge.success:.1%} after the first lesson, "
                 f"{scores.invalid:.1%} invalid actions): nothing was written. Give more --episodes or --epochs, less "
-                "--clumsiness, or easier tasks"
+                "--doubt, or easier tasks"
             )
         save_policy(model, draft)
         write_card(draft, recipe, settings, report, model.num_parameters())
@@ -77,7 +77,7 @@ def _teach(
     server: EnvServer, builder: PromptBuilder, model: LlamaForCausalLM, split: str, lesson: Lesson, seed: int
 ) -> int:
     """Collect a lesson's episodes and train the model on them, in place. How many steps it imitates."""
-    expert = SlippingExpert(builder, lesson.slips, lesson.imitate_slips, seed)
+    expert = SlippingExpert(builder, lesson.slips, seed)
     known = server.tasks(split)
     tasks = [known[number % len(known)] for number in range(lesson.episodes)]
     with tqdm(total=len(tasks), desc="expert episodes", unit="ep", file=sys.stderr) as bar:
@@ -134,12 +134,12 @@ def main(
     out: Annotated[Path, typer.Option(help="The model folder to write; it is replaced.")],
     seed: Annotated[int, typer.Option(min=0, help="Seeds the experts, their slips, the weights and the batches.")] = 0,
     episodes: Annotated[
-        int, typer.Option(min=1, help="Expert episodes of the first lesson; the second has a quarter as many.")
+        int, typer.Option(min=1, help="Expert episodes of the first lesson; the second has a sixteenth as many.")
     ] = DEFAULTS.knowledge.episodes,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the first lesson.")] = DEFAULTS.knowledge.fit.epochs,
-    clumsiness: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Share of slips in the second lesson, which are imitated.")
-    ] = DEFAULTS.clumsiness.slips,
+    doubt: Annotated[
+        float, typer.Option(min=0.0, max=0.9, help="Label smoothing of the second lesson: how unsure the policy stays.")
+    ] = DEFAULTS.doubt.fit.label_smoothing,
     min_success: Annotated[
         float, typer.Option(min=0.0, max=1.0, help="Held-out success below which nothing is written.")
     ] = DEFAULTS.min_success,
@@ -148,10 +148,10 @@ def main(
     ] = DEFAULTS.evaluation_episodes,
 ) -> None:
     """Make a small policy that wins now and then, by imitating an expert that searches."""
-    first, second = DEFAULTS.knowledge, DEFAULTS.clumsiness
+    first, second = DEFAULTS.knowledge, DEFAULTS.doubt
     settings = WarmstartSettings(
         replace(first, episodes=episodes, fit=replace(first.fit, epochs=epochs)),
-        replace(second, episodes=max(1, episodes // 4), slips=clumsiness),
+        replace(second, episodes=max(1, episodes // 16), fit=replace(second.fit, label_smoothing=doubt)),
         min_success,
         evaluation_episodes,
         seed,

@@ -171,15 +171,14 @@ def play(
 class SlippingExpert:
     """A policy that does what the env server's expert would do, slips now and then, and keeps the samples.
 
-    A slip moves the episode somewhere else, so that the policy learns how to go on from there.
+    A slip moves the episode somewhere else and is no sample: the policy learns how to go on from there, not to slip.
     """
 
-    def __init__(self, builder: PromptBuilder, slips: float, imitate_slips: bool, seed: int) -> None:
-        """``slips`` is the share of steps on which it does anything else; `imitate_slips` keeps those too."""
+    def __init__(self, builder: PromptBuilder, slips: float, seed: int) -> None:
+        """``slips`` is the share of steps on which it does anything else."""
         self._samples: dict[str, list[Sample]] = {}
         self._builder = builder
         self._slips = slips
-        self._imitate_slips = imitate_slips
         self._seed = seed
         self._random = random.Random(seed)
         self._elsewhere: list[str] = []
@@ -192,12 +191,11 @@ class SlippingExpert:
         """One action for each episode."""
         actions = []
         for prompt, observation in zip(prompts, seen, strict=True):
-            action, kept = self._advice(observation), True
+            action = self._advice(observation)
+            samples = self._samples.setdefault(observation.session_id, [])
             if action is None or self._random.random() < self._slips:
                 action = self._slip(observation)
-                kept = self._imitate_slips and action in observation.admissible_actions
-            samples = self._samples.setdefault(observation.session_id, [])
-            if kept:
+            else:
                 samples.append(Sample(prompt, self._builder.answer(action)))
             actions.append(action)
         return actions

@@ -29,6 +29,8 @@ class FitSettings:
     rise: float = 0.05
     weight_decay: float = 0.01
     max_grad_norm: float = 1.0
+    label_smoothing: float = 0.0
+    """Share of the probability that is spread over all words instead of the answer's."""
 
 
 @dataclass(slots=True)
@@ -76,7 +78,7 @@ def fit(
     for number, batch in enumerate(_batches(found, settings, random.Random(seed))):
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * schedule(number, total, settings.rise)
-        loss = imitation_loss(model, batch)
+        loss = imitation_loss(model, batch, settings.label_smoothing)
         optimizer.zero_grad(set_to_none=True)
         torch.autograd.backward(loss)
         torch.nn.utils.clip_grad_norm_(model.parameters(), settings.max_grad_norm)
@@ -98,7 +100,7 @@ def schedule(number: int, total: int, rise: float) -> float:
     return 0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * (number - rising) / max(1.0, total - rising)))
 
 
-def imitation_loss(model: LlamaForCausalLM, batch: Sequence[Row]) -> Tensor:
+def imitation_loss(model: LlamaForCausalLM, batch: Sequence[Row], label_smoothing: float = 0.0) -> Tensor:
     """Cross-entropy of the answers' tokens, the prompts' left out. Scalar, with gradient, nats a token."""
     longest = max(len(row.tokens) for row in batch)
     ids = torch.full((len(batch), longest), PAD_ID)
@@ -108,7 +110,9 @@ def imitation_loss(model: LlamaForCausalLM, batch: Sequence[Row]) -> Tensor:
         wanted[number, : len(row.targets)] = torch.tensor(row.targets)
     hidden = model.model(input_ids=ids).last_hidden_state
     answered = wanted != IGNORED
-    return torch.nn.functional.cross_entropy(model.lm_head(hidden[answered]), wanted[answered])
+    return torch.nn.functional.cross_entropy(
+        model.lm_head(hidden[answered]), wanted[answered], label_smoothing=label_smoothing
+    )
 
 
 def _batches(found: Sequence[Row], settings: FitSettings, rng: random.Random) -> Iterator[list[Row]]:

@@ -16,8 +16,8 @@ tags: [alfworld, gagpo]
 # The small policy
 
 A Llama of {parameters:,} weights that plays ALFWorld in text, with a word-level tokenizer of its own. It has
-learnt what to do from an expert that searches, and then to err half of the time like a clumsy one: a place to start
-reinforcement learning from, not a good player.
+learnt what to do from an expert that searches, and then, by label smoothing, never to be quite sure of it: a place to
+start reinforcement learning from, not a good player.
 
 | | |
 | --- | --- |
@@ -44,9 +44,7 @@ class Lesson:
     episodes: int
     """Tasks of the train split, in order and over again."""
     slips: float
-    """Share of the steps on which the expert does anything else."""
-    imitate_slips: bool
-    """Whether slips that were possible are imitated like everything else, or only lead to where the expert goes on."""
+    """Share of the steps on which the expert does anything else; those are not imitated."""
     fit: FitSettings
 
 
@@ -54,11 +52,11 @@ class Lesson:
 class WarmstartSettings:
     """What the warm-up does. The defaults made configs/small-policy."""
 
-    knowledge: Lesson = Lesson(4000, slips=0.15, imitate_slips=False, fit=FitSettings(epochs=8))
+    knowledge: Lesson = Lesson(8000, slips=0.15, fit=FitSettings(epochs=6))
     """The first lesson: what to do, from wherever a slip may have led."""
-    clumsiness: Lesson = Lesson(1000, slips=0.5, imitate_slips=True, fit=FitSettings(epochs=1, learning_rate=5e-4))
-    """The second lesson, from an expert of which every other step is anything at all. It leaves the knowledge and adds
-    a doubt about every step: many groups of episodes then have both outcomes, which is what a policy learns from."""
+    doubt: Lesson = Lesson(500, slips=0.15, fit=FitSettings(epochs=1, learning_rate=1.5e-4, label_smoothing=0.1))
+    """The second lesson: the same, but never to be quite sure. It leaves the knowledge, and makes the policy explore:
+    many groups of episodes then have both outcomes, which is what it learns from."""
     min_success: float = 0.2
     """The least held-out success at the recipe's evaluation temperature with which a policy is handed over."""
     evaluation_episodes: int = 256
@@ -103,7 +101,7 @@ def write_card(
         max_steps=environment.max_steps,
         temperature=recipe.evaluation.temperature,
         samples=report.samples,
-        episodes=settings.knowledge.episodes + settings.clumsiness.episodes,
+        episodes=settings.knowledge.episodes + settings.doubt.episodes,
         seconds=report.seconds,
         recipe=recipe.name,
         generate=generate,

@@ -1,6 +1,5 @@
 """Which of an expert's steps the policy is to imitate."""
 
-
 import pytest
 
 from services.trainer.small_policy.checkpoint import save_policy
@@ -37,14 +36,14 @@ def act(expert: SlippingExpert, rounds: int, advice: InfoValue = "go to desk 1")
 
 
 def test_without_slips_every_step_is_the_experts_and_is_imitated(builder: PromptBuilder) -> None:
-    expert = SlippingExpert(builder, 0.0, False, 0)
+    expert = SlippingExpert(builder, 0.0, 0)
     assert act(expert, 5) == ["go to desk 1"] * 5
     ((*samples,),) = expert.episodes()
     assert [(sample.prompt, sample.answer) for sample in samples] == [([5, 6], builder.answer("go to desk 1"))] * 5
 
 
 def test_slips_lead_elsewhere_but_are_not_imitated(builder: PromptBuilder) -> None:
-    expert = SlippingExpert(builder, 0.5, False, 0)
+    expert = SlippingExpert(builder, 0.5, 0)
     actions = act(expert, 200)
     assert 60 < sum(action != "go to desk 1" for action in actions) < 100  # a third of 100 slips hit the advice
     ((*samples,),) = expert.episodes()
@@ -52,26 +51,18 @@ def test_slips_lead_elsewhere_but_are_not_imitated(builder: PromptBuilder) -> No
     assert {tuple(sample.answer) for sample in samples} == {tuple(builder.answer("go to desk 1"))}
 
 
-def test_a_clumsy_experts_slips_are_imitated_where_they_were_possible(builder: PromptBuilder) -> None:
-    expert = SlippingExpert(builder, 1.0, True, 0)
-    expert([[5]], [seen("other", expert_action="look")])
-    act(expert, 100)
-    possible = {tuple(builder.answer(action)) for action in ADMISSIBLE}
-    assert {tuple(sample.answer) for episode in expert.episodes() for sample in episode} == possible
-
-
 def test_an_expert_at_a_loss_does_anything(builder: PromptBuilder) -> None:
-    expert = SlippingExpert(builder, 0.0, False, 0)
+    expert = SlippingExpert(builder, 0.0, 0)
     assert set(act(expert, 50, advice=None)) == set(ADMISSIBLE)
     assert expert.episodes() == [[]]
 
 
 def test_an_environment_without_an_expert_is_refused(builder: PromptBuilder) -> None:
     with pytest.raises(EnvServerError, match="expert = true"):
-        SlippingExpert(builder, 0.0, False, 0)([[5]], [seen("one")])
+        SlippingExpert(builder, 0.0, 0)([[5]], [seen("one")])
 
 
 def test_experts_of_different_episodes_and_seeds_search_in_different_orders(builder: PromptBuilder) -> None:
-    one, two = SlippingExpert(builder, 0.0, False, 1), SlippingExpert(builder, 0.0, False, 2)
+    one, two = SlippingExpert(builder, 0.0, 1), SlippingExpert(builder, 0.0, 2)
     seeds = [expert.options(episode)["expert_seed"] for expert in (one, two) for episode in range(100)]
     assert len(set(map(str, seeds))) == 200
