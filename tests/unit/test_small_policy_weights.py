@@ -1,0 +1,63 @@
+"""The committed weights, configs/small-policy, belong to the code and the recipe that use them."""
+
+import json
+from pathlib import Path
+
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM
+
+from services.trainer.small_policy.model import Size, build_model
+from services.trainer.small_policy.tokenizer import build_tokenizer
+from shared.prompting import PolicyTokenizer, PromptBuilder
+from shared.recipe import load_recipe
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+FOLDER = CONFIGS / "small-policy"
+
+
+def test_the_recipe_starts_from_them() -> None:
+    assert load_recipe(CONFIGS / "alfworld-cpu.toml").model.path == FOLDER.resolve()
+
+
+def test_their_tokenizer_is_the_one_that_the_code_builds() -> None:
+    saved = Tokenizer.from_file(str(FOLDER / "tokenizer.json"))
+    assert json.loads(saved.to_str()) == json.loads(build_tokenizer().to_str())
+
+
+def test_they_load_into_the_default_network() -> None:
+    model = AutoModelForCausalLM.from_pretrained(FOLDER)
+    fresh = build_model(Size(), 0)
+    assert {name: value.shape for name, value in model.state_dict().items()} == {
+        name: value.shape for name, value in fresh.state_dict().items()
+    }
+    assert all(value.dtype == torch.float32 for value in model.state_dict().values())
+
+
+def test_they_are_small_enough_to_keep() -> None:
+    assert sum(file.stat().st_size for file in FOLDER.iterdir()) < 5_000_000
+
+
+def test_at_the_start_of_an_episode_they_most_likely_go_somewhere_that_is_there() -> None:
+    recipe = load_recipe(CONFIGS / "alfworld-cpu.toml")
+    builder = PromptBuilder(recipe.prompt, PolicyTokenizer(FOLDER))
+    model = AutoModelForCausalLM.from_pretrained(FOLDER).eval()
+    room = (
+        "You are in the middle of a room. Looking quickly around you, you see a desk 1, a fridge 1, and a sinkbasin 1."
+    )
+    prompt = builder.start(f"{room}\n\nYour task is to: put a cool apple in desk.", {}).render(room, [])
+    places = [builder.answer(f"go to {place}") for place in ("desk 1", "fridge 1", "sinkbasin 1")]
+    likelihood = 0.0
+    for answer in places:
+        ids = torch.tensor([[*prompt, *answer]])
+        with torch.no_grad():
+            logprobs = torch.log_softmax(model(input_ids=ids).logits[0], -1)
+        at = range(len(prompt) - 1, len(prompt) + len(answer) - 1)
+        likelihood += float(sum(logprobs[i, token] for i, token in zip(at, answer, strict=True)).exp())
+    assert likelihood > 0.3
+
+
+def test_the_card_has_the_command_and_the_figures() -> None:
+    card = (FOLDER / "README.md").read_text()
+    assert "gagpo warmstart" in card
+    assert "held-out episodes won" in card
