@@ -53,6 +53,7 @@ def warm_start(recipe: Recipe, env_url: str, out: Path, settings: WarmstartSetti
             knowledge = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
             samples += _teach(server, builder, model, environment.split, settings.doubt, settings.seed + 1)
             scores = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
+            data_digest = server.data_digest()
         report = WarmstartReport(scores, knowledge, samples, time.monotonic() - began)
         if scores.success < settings.min_success:
             raise WarmstartError(
@@ -62,7 +63,7 @@ def warm_start(recipe: Recipe, env_url: str, out: Path, settings: WarmstartSetti
                 "--doubt, or easier tasks"
             )
         save_policy(model, draft)
-        write_card(draft, recipe, settings, report, model.num_parameters())
+        write_card(draft, recipe, settings, report, model.num_parameters(), data_digest)
         draft.chmod(0o755)  # temporary folders and safetensors files are made private
         for file in draft.iterdir():
             file.chmod(0o644)

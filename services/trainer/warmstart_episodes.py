@@ -11,6 +11,7 @@ import httpx
 from shared.prompting import EpisodePrompts, PromptBuilder
 from shared.recipe import EnvironmentSettings
 from shared.schemas.environment import (
+    EnvironmentList,
     InfoValue,
     Observation,
     Problem,
@@ -84,6 +85,11 @@ class EnvServer:
             tasks += page.tasks
             if len(tasks) >= page.total or not page.tasks:
                 return tasks
+
+    def data_digest(self) -> str:
+        """SHA-256 of the environment's task data, which names it on any machine."""
+        listed = EnvironmentList.model_validate_json(self._ask("GET", "/v1/environments")).environments
+        return next(entry.data_digest for entry in listed if entry.name == self._environment.name)
 
     def open(self, task_id: str, options: dict[str, InfoValue]) -> Observation:
         """A new session of a task."""

@@ -28,8 +28,8 @@ start reinforcement learning from, not a good player.
 | the same after the first lesson | {knowledge.success:.1%}, {knowledge.mean_steps:.1f} steps, {knowledge.invalid:.1%} |
 | imitated | {samples:,} steps of {episodes:,} episodes, in {seconds:.0f} s |
 
-Made by `gagpo warmstart` with these settings, on the tasks that the recipe `{recipe}` generates with
-`{generate}`:
+Made by `gagpo warmstart` for the recipe `{recipe}` with these settings, on an env server whose {environment} data
+has the digest `{data_digest}` (docs/small-policy.md has the commands):
 
 ```json
 {settings}
@@ -87,11 +87,15 @@ class WarmstartReport:
 
 
 def write_card(
-    folder: Path, recipe: Recipe, settings: WarmstartSettings, report: WarmstartReport, parameters: int
+    folder: Path,
+    recipe: Recipe,
+    settings: WarmstartSettings,
+    report: WarmstartReport,
+    parameters: int,
+    data_digest: str,
 ) -> None:
     """Write the model card, ``README.md``, beside the weights."""
     environment = recipe.environments[0]
-    generate = " ".join(["gagpo data generate", environment.name, *(environment.generate or [])])
     text = CARD.format(
         parameters=parameters,
         scores=report.scores,
@@ -104,7 +108,8 @@ def write_card(
         episodes=settings.knowledge.episodes + settings.doubt.episodes,
         seconds=report.seconds,
         recipe=recipe.name,
-        generate=generate,
+        environment=environment.name,
+        data_digest=data_digest,
         settings=json.dumps(asdict(settings), indent=2),
     )
     (folder / "README.md").write_text(text, "utf-8")

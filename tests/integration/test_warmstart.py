@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 from safetensors.numpy import load_file
 
@@ -47,7 +48,8 @@ def test_a_warmed_up_policy_is_a_model_folder_with_a_card_and_repeats_with_its_s
         assert result.returncode == 0, result.stderr
     expected = {"README.md", "config.json", "generation_config.json", "model.safetensors", "tokenizer.json"}
     assert {file.name for file in (tmp_path / "one").iterdir()} >= expected
-    assert "gagpo data generate alfworld" in (tmp_path / "one" / "README.md").read_text()
+    digest = httpx.get(env_url + "/v1/environments").json()["environments"][0]["data_digest"]
+    assert digest in (tmp_path / "one" / "README.md").read_text()
     one, two = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     assert one.keys() == two.keys()
     assert all((one[name] == two[name]).all() for name in one)
