@@ -1,0 +1,135 @@
+"""Everything real around the trainer: Redis, an env server with the maze, vLLM with a tiny policy, the orchestrator."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from shared.prompting import PolicyTokenizer
+from tests.policy_processes import PolicyServer, start_policy_server
+from tests.processes import REPOSITORY, free_port, start_env_server, start_redis
+from tests.tokenizers import write_tokenizer
+
+WORDS = "north south take coin You walk take coin Nothing happens wake up in a maze > [ ]"
+ACTIONS = ("north", "north", "south", "take coin", "coin")
+RECIPE = """
+name = "maze"
+seed = 7
+[model]
+path = "{model}"
+[[environments]]
+name = "maze"
+eval_split = "valid"
+max_steps = 10
+state_key = "simulator"
+[prompt]
+template = "compact"
+max_tokens = 200
+[sampling]
+max_tokens = 4
+[rollout]
+groups_per_step = 4
+group_size = 4
+concurrency = 16
+max_staleness = {staleness}
+[optimizer]
+learning_rate = 3e-4
+[training]
+steps = {steps}
+minibatches = 2
+checkpoint_every = {checkpoint_every}
+keep_checkpoints = 10
+[weights]
+transport = "{transport}"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class MazeSystem:
+    """The running servers."""
+
+    model: Path
+    redis_url: str
+    env_url: str
+    policy: PolicyServer
+
+    def write_recipe(
+        self, folder: Path, *, steps: int, checkpoint_every: int = 1, staleness: int = 0, transport: str = "file"
+    ) -> Path:
+        """A recipe for the maze with the tiny policy, in a file."""
+        file = folder / "recipe.toml"
+        text = RECIPE.format(
+            model=self.model,
+            steps=steps,
+            checkpoint_every=checkpoint_every,
+            staleness=staleness,
+            transport=transport,
+        )
+        file.write_text(text)
+        return file
+
+    @contextmanager
+    def orchestrator(self, job: str, recipe: Path) -> Iterator[subprocess.Popen[bytes]]:
+        """The orchestrator as a process; killed at the end if it still runs."""
+        command = [sys.executable, "-m", "services.orchestrator", "--job", job, "--recipe", str(recipe)]
+        command += ["--env-url", self.env_url, "--policy-url", self.policy.url, "--redis-url", self.redis_url]
+        with (recipe.parent / "orchestrator.log").open("ab") as log:
+            process = subprocess.Popen(
+                [*command, "--port", str(free_port())], cwd=REPOSITORY, stdout=log, stderr=subprocess.STDOUT
+            )
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait(10)
+
+
+@contextmanager
+def start_maze_system(folder: Path) -> Iterator[MazeSystem]:
+    """Redis, the env server and vLLM, each a process."""
+    model = write_maze_policy(folder / "model")
+    with ExitStack() as running:
+        redis_url = running.enter_context(start_redis())
+        env = running.enter_context(start_env_server(REDIS_URL=redis_url))
+        policy = running.enter_context(start_policy_server(model, "--max-model-len", "256"))
+        yield MazeSystem(model, redis_url, env.url, policy)
+
+
+def write_maze_policy(folder: Path) -> Path:
+    """A tiny Llama that was taught, in a second or two, to answer any prompt with one of the maze's actions."""
+    write_tokenizer(folder, WORDS)
+    tokenizer = PolicyTokenizer(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=4 + len(dict.fromkeys(WORDS.split())),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        max_position_embeddings=512,
+        tie_word_embeddings=False,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    model = LlamaForCausalLM(config)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    for _ in range(60):
+        for action in ACTIONS:
+            answer = torch.tensor([*tokenizer.encode(action), 2])
+            prompts = torch.randint(3, config.vocab_size, (8, int(torch.randint(10, 120, ()))))
+            ids = torch.cat([prompts, answer.expand(8, -1)], dim=1)
+            logprobs = model(input_ids=ids).logits[:, -len(answer) - 1 : -1].log_softmax(-1)
+            torch.autograd.backward(-logprobs.gather(-1, answer.expand(8, -1).unsqueeze(-1)).mean())
+        optimizer.step()
+        optimizer.zero_grad()
+    model.save_pretrained(folder)
+    # `save_pretrained` wrote a generation config of its own; the tokenizer's says where an answer ends.
+    return write_tokenizer(folder, WORDS)
