@@ -118,7 +118,7 @@ def test_the_action_ratio_is_shared_by_its_tokens() -> None:
     zero, mask = torch.zeros(1, 2, dtype=torch.float64), torch.ones(1, 2, dtype=torch.float64)
     advantage = torch.tensor([2.0], dtype=torch.float64)
     action = surrogate(ActionLogprobs(new, zero, None, mask), advantage, LossKind(RatioKind.ACTION, 0.2, 0.2, 0.0))
-    assert float(action.loss) == -2.0
+    assert action.loss.item() == -2.0
     torch.autograd.backward(action.loss)
     assert new.grad is not None
     assert new.grad.tolist() == [[-1.0, -1.0]], "both tokens get half of the advantage"
