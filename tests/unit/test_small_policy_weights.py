@@ -43,10 +43,10 @@ def test_at_the_start_of_an_episode_they_go_somewhere_that_is_there() -> None:
     recipe = load_recipe(CONFIGS / "alfworld-cpu.toml")
     builder = PromptBuilder(recipe.prompt, PolicyTokenizer(FOLDER))
     model = AutoModelForCausalLM.from_pretrained(FOLDER).eval()
-    room = (
-        "You are in the middle of a room. Looking quickly around you, you see a desk 1, a fridge 1, and a sinkbasin 1."
-    )
-    prompt = builder.start(f"{room}\n\nYour task is to: put a cool apple in desk.", {}).render(room, [])
+    places = ["cabinet 1", "countertop 1", "diningtable 1", "drawer 1", "fridge 1", "garbagecan 1", "sinkbasin 1"]
+    listed = ", ".join(f"a {place}" for place in places[:-1]) + f", and a {places[-1]}"
+    room = f"You are in the middle of a room. Looking quickly around you, you see {listed}."
+    prompt = builder.start(f"{room}\n\nYour task is to: put a clean apple in diningtable.", {}).render(room, [])
     (sampled,) = sample_actions(model, [prompt], temperature=0.0, max_tokens=10, generator=torch.Generator())
     assert builder.action(sampled) in {f"go to {place}" for place in places}
 
