@@ -12,7 +12,12 @@ import pytest
 from gagpo.stack import ProcessGroup, ServiceDiedError, ServiceSpec, free_port
 
 SLEEPER = "import time; time.sleep(600)"
-WITH_CHILD = f"import subprocess, sys; p = subprocess.Popen([sys.executable, '-c', {SLEEPER!r}]); print(p.pid, flush=True); p.wait()"
+WITH_CHILD = (
+    "import subprocess, sys\n"
+    f"child = subprocess.Popen([sys.executable, '-c', {SLEEPER!r}])\n"
+    "print(child.pid, flush=True)\n"
+    "child.wait()\n"
+)
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); {SLEEPER}"
 
 

@@ -70,7 +70,7 @@ def generate(
         rooms=tuple(rooms.split(",")) if rooms else tuple(ROOMS),
     )
     with tqdm(total=sum(spec.split_sizes), unit="game", file=sys.stderr) as bar:
-        generate_dataset(spec, out, lambda: bar.update() and None)
+        generate_dataset(spec, out, bar.update)
     info(out)
 
 

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 from tqdm import tqdm
@@ -144,7 +145,7 @@ def _part(folder: Path, archive: Archive) -> Path:
     return folder / f"{archive.name}.part"
 
 
-def _bytes_bar(name: str, start: int, total: int | None) -> "tqdm[None]":
+def _bytes_bar(name: str, start: int, total: int | None) -> "tqdm[NoReturn]":
     return tqdm(desc=name, initial=start, total=total, unit="B", unit_scale=True, unit_divisor=1024)
 
 

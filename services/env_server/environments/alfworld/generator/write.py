@@ -30,7 +30,7 @@ MAX_ATTEMPTS = 50
 """How often a game that happens to equal an earlier one is drawn again."""
 
 
-def generate_dataset(spec: GeneratorSpec, out: Path, on_game: Callable[[], None] = lambda: None) -> None:
+def generate_dataset(spec: GeneratorSpec, out: Path, on_game: Callable[[], object] = lambda: None) -> None:
     """Write the games of ``spec`` under ``out``, which appears only when it is complete.
 
     Does nothing where ``out`` already holds exactly this spec. Calls ``on_game`` after each game, for a progress bar.
