@@ -123,7 +123,7 @@ def test_sampled_tokens_have_hugging_faces_log_probs_after_the_push(trained: Tra
     )
     assert parity.stdout.strip(), parity.stderr
     report = json.loads(parity.stdout.strip().splitlines()[-1])
-    assert (report["policy_version"], report["max_difference"]) == (1, pytest.approx(0.0, abs=1e-4))
+    assert (report["policy_version"], report["max"]) == (1, pytest.approx(0.0, abs=1e-4))
 
 
 def test_the_checkpoint_is_an_ordinary_model_that_still_writes(
