@@ -10,7 +10,7 @@ from gagpo.doctor import Finding, Verdict, check_parity, quick_checks
 
 _MARK = {Verdict.OK: "[green]ok  [/green]", Verdict.WARNING: "[yellow]warn[/yellow]", Verdict.FAILED: "[red]FAIL[/red]"}
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 def doctor(

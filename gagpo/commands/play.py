@@ -18,7 +18,7 @@ _HELP = """Type an action as it stands in the list, or one of:
   hint   ask the expert what it would do
   quit   stop playing"""
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 def play(

@@ -12,7 +12,7 @@ from shared.recipe import load_recipe
 
 RUNS = Path("runs")
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 def train(

@@ -17,7 +17,7 @@ from shared.recipe import load_recipe
 
 _WATCH_S = 0.5
 
-console = Console(highlight=False)
+console = Console(highlight=False, soft_wrap=True)
 
 
 def up(

@@ -57,12 +57,17 @@ def test_any_group_survives_the_round_trip(group: Group) -> None:
 
 
 @given(st.data())
-def test_every_flipped_byte_is_noticed(data: st.DataObject) -> None:
-    payload = bytearray(encode_group(make_group()))
+def test_a_flipped_byte_is_noticed_or_changes_nothing(data: st.DataObject) -> None:
+    group = make_group()
+    payload = bytearray(encode_group(group))
     place = data.draw(st.integers(0, len(payload) - 1))
     payload[place] ^= data.draw(st.integers(1, 255))
-    with pytest.raises(CodecError):
-        decode_group(bytes(payload))
+    try:
+        decoded = decode_group(bytes(payload))
+    except CodecError:
+        return
+    # Some bits of a zstd frame have no influence on what comes out; the checksum holds for the content.
+    assert_same_group(decoded, group)
 
 
 @pytest.mark.parametrize("keep", [0, 2, 3, 10, -1])
