@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -101,7 +101,8 @@ class Replica:
         """The process that holds some of the sessions dies."""
         listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(self.service.pid)], capture_output=True, text=True)
         for pid in listed.stdout.split()[:1]:
-            os.kill(int(pid), signal.SIGKILL)
+            with suppress(ProcessLookupError):  # killed a moment ago, and gone since it was listed
+                os.kill(int(pid), signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
