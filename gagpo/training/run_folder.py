@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from shared.recipe import Recipe, load_recipe, save_recipe
+from shared.recipe import Recipe, RecipeError, load_recipe, save_recipe
 
 
 class RunFolderError(Exception):
@@ -98,4 +98,9 @@ def _names(recipe: Recipe) -> list[str]:
 
 
 def _same_recipe(folder: RunFolder, recipe: Recipe) -> bool:
-    return not folder.recipe.exists() or load_recipe(folder.recipe) == recipe
+    if not folder.recipe.exists():
+        return True
+    try:
+        return load_recipe(folder.recipe) == recipe
+    except RecipeError:  # begun by a release that knew other keys: not this run, whatever it was
+        return False

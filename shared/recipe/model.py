@@ -194,9 +194,6 @@ class EvaluationSettings(Section):
     episodes: int = Field(default=128, ge=0)
     """Episodes before and after training; 0 leaves evaluation out."""
 
-    every: int = Field(default=0, ge=0)
-    """Also evaluate after every so many training steps; 0 only before and after."""
-
     temperature: float = Field(default=1.0, ge=0.0)
     """Sampling temperature, the same before and after."""
 
