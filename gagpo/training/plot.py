@@ -32,7 +32,7 @@ def plot_learning_curve(
         if report is not None:
             _evaluation(success, report, step, label)
     success.set(xlabel="training step", ylabel="success, %", ylim=(0, 100), title="Success")
-    success.legend(loc="upper left", frameon=False)
+    success.legend(loc="lower right", frameon=False)
     lengths = [row.mean_episode_length for row in metrics]
     length.plot(steps, lengths, color="tab:green", alpha=0.3, linewidth=1)
     length.plot(steps, _smooth(lengths), color="tab:green")
