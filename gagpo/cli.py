@@ -5,13 +5,12 @@ import typer
 from gagpo.commands import data
 from gagpo.commands.demo import demo
 from gagpo.commands.doctor import doctor
+from gagpo.commands.hand_over import PASS_ON
 from gagpo.commands.model import model
 from gagpo.commands.play import play
 from gagpo.commands.train import train
 from gagpo.commands.up import up
 from gagpo.commands.warmstart import warmstart
-
-_PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 app = typer.Typer(
     name="gagpo",
@@ -25,6 +24,6 @@ app.command()(train)
 app.command()(up)
 app.command()(play)
 app.command()(doctor)
-app.command(context_settings=_PASS_ON)(warmstart)
-app.command(context_settings=_PASS_ON)(model)
+app.command(context_settings=PASS_ON)(warmstart)
+app.command(context_settings=PASS_ON)(model)
 app.add_typer(data.app, name="data")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, Self
 
 from gagpo.child_process import die_with_parent
+from gagpo.ports import free_port
 
 START_DEADLINE_S = 20.0
 STOP_DEADLINE_S = 10.0
@@ -79,7 +80,7 @@ def start_redis(folder: Path, port: int | None = None) -> RedisServer:
     """
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    chosen = port if port is not None else _free_port()
+    chosen = port if port is not None else free_port()
     log = folder / "redis.log"
     options = {
         "bind": "127.0.0.1",
@@ -122,13 +123,6 @@ def _claim(lock: IO[str], folder: Path) -> None:
             f"another Redis server still runs in {folder}, and two would spoil its data; end that one first "
             f"(fuser {folder / 'redis.lock'} tells its process id)"
         ) from error
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _answers(port: int, pid: int) -> bool:

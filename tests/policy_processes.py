@@ -35,11 +35,10 @@ def write_tiny_model(folder: Path, *, seed: int = 0, tied: bool = False, head_si
     return write_tokenizer(folder, " ".join(f"w{place}" for place in range(4, VOCABULARY)))
 
 
-def tiny_model(seed: int, tied: bool, head_size: int = 32) -> LlamaForCausalLM:
-    """The model that `write_tiny_model` writes. Weights are large enough that distributions are far from uniform."""
-    torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=VOCABULARY,
+def tiny_config(vocabulary: int, tied: bool, head_size: int = 32) -> LlamaConfig:
+    """The smallest Llama that vLLM serves on a CPU: two layers of two heads."""
+    return LlamaConfig(
+        vocab_size=vocabulary,
         hidden_size=2 * head_size,
         intermediate_size=128,
         num_hidden_layers=2,
@@ -51,7 +50,12 @@ def tiny_model(seed: int, tied: bool, head_size: int = 32) -> LlamaForCausalLM:
         bos_token_id=1,
         eos_token_id=2,
     )
-    model = LlamaForCausalLM(config).eval()
+
+
+def tiny_model(seed: int, tied: bool, head_size: int = 32) -> LlamaForCausalLM:
+    """The model that `write_tiny_model` writes. Weights are large enough that distributions are far from uniform."""
+    torch.manual_seed(seed)
+    model = LlamaForCausalLM(tiny_config(VOCABULARY, tied, head_size)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from pathlib import Path
 import httpx
 
 from gagpo import redis_server
+from gagpo.ports import free_port
 
 REPOSITORY = Path(__file__).parents[1]
 READY_DEADLINE_S = 60.0
@@ -56,14 +56,6 @@ class ServiceProcess:
                 self.kill()
                 raise
         return self.process.returncode
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaForCausalLM
 
 from shared.prompting import PolicyTokenizer
-from tests.policy_processes import PolicyServer, start_policy_server
+from tests.policy_processes import PolicyServer, start_policy_server, tiny_config
 from tests.processes import REPOSITORY, free_port, start_env_server, start_redis
 from tests.tokenizers import write_tokenizer
 
@@ -106,19 +106,7 @@ def write_maze_policy(folder: Path) -> Path:
     write_tokenizer(folder, WORDS)
     tokenizer = PolicyTokenizer(folder)
     torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=4 + len(dict.fromkeys(WORDS.split())),
-        hidden_size=64,
-        intermediate_size=128,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        tie_word_embeddings=False,
-        pad_token_id=0,
-        bos_token_id=1,
-        eos_token_id=2,
-    )
+    config = tiny_config(4 + len(dict.fromkeys(WORDS.split())), tied=False)
     model = LlamaForCausalLM(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(60):

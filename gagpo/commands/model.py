@@ -3,10 +3,9 @@
 The trainer's package does the work in a process of its own; this hands the options over.
 """
 
-import os
-import sys
-
 import typer
+
+from gagpo.commands.hand_over import hand_over
 
 
 def model(context: typer.Context) -> None:
@@ -14,4 +13,4 @@ def model(context: typer.Context) -> None:
 
     Options: gagpo model --help
     """
-    os.execv(sys.executable, [sys.executable, "-m", "services.trainer.pretrained", *context.args])
+    hand_over("services.trainer.pretrained", context.args)

@@ -10,7 +10,8 @@ from rich.console import Console
 
 from gagpo.commands.errors import plain_errors
 from gagpo.environment_client import EnvironmentClient
-from gagpo.stack import ProcessGroup, ServiceSpec, free_port
+from gagpo.ports import free_port
+from gagpo.stack import ProcessGroup, ServiceSpec
 from shared.schemas.environment import Observation, SessionRequest, StepResult
 
 _HELP = """Type an action as it stands in the list, or one of:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -100,12 +99,6 @@ class ProcessGroup:
         """Service name → process id."""
         return {child.spec.name: child.process.pid for child in self._children}
 
-    def stop_one(self, name: str) -> None:
-        """Stop one service and forget it."""
-        child = self._child(name)
-        self._children.remove(child)
-        _terminate([child])
-
     def stop(self) -> None:
         """Stop every service: asked politely first, killed after a deadline, with whatever they started."""
         children, self._children = list(reversed(self._children)), []
@@ -133,14 +126,6 @@ class ProcessGroup:
         code = child.process.poll()
         ended = "is running" if code is None else f"ended with exit code {code}"
         return "\n".join([f"{child.spec.name} {ended}; the end of {child.log}:", *(f"  {line}" for line in lines)])
-
-
-def free_port() -> int:
-    """A TCP port of the loopback interface that nobody uses at the moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _answers(url: str) -> bool:

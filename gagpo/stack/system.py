@@ -8,8 +8,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gagpo.ports import free_port
 from gagpo.redis_server import RedisServer, start_redis
-from gagpo.stack.processes import ProcessGroup, ServiceSpec, free_port
+from gagpo.stack.processes import ProcessGroup, ServiceSpec
 from shared.recipe import Recipe
 
 

@@ -1,5 +1,6 @@
 """The learning curve of a run, as a picture."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ matplotlib.use("Agg")  # a server has no screen
 from matplotlib import pyplot
 
 from gagpo.training.records import StepMetrics
+from shared.files import write_atomically
 from shared.schemas.evaluation import EvaluationReport
 
 _SMOOTHING = 3
@@ -41,10 +43,10 @@ def plot_learning_curve(
         axes.grid(alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     figure.suptitle(title)
-    written = out.with_name(out.name + ".part")
-    figure.savefig(written, format="png", dpi=120)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120)
     pyplot.close(figure)
-    written.rename(out)
+    write_atomically(out, picture.getvalue())
 
 
 def _evaluation(axes: pyplot.Axes, report: EvaluationReport, step: int, label: str) -> None:

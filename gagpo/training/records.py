@@ -16,15 +16,11 @@ class StepMetrics(BaseModel):
     mean_episode_length: float
     mean_reward: float
     episodes: int
-    samples: int
     kl_reference: float
-    kl_old_new: float
     clip_fraction: float
     staleness_mean: float
     tokens_generated: int
     tokens_per_s_generated: float
-    all_fail_weight: float
-    """Share of Σ|Â|, and so of the gradient, that comes from groups in which every episode failed."""
     seconds_total: float
 
     def shown(self) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from gagpo.training.records import StepMetrics
+from shared.files import write_atomically
 from shared.schemas.evaluation import EvaluationReport, Interval
 
 
@@ -51,9 +52,7 @@ class Summary(BaseModel):
 
     def save(self, file: Path) -> None:
         """Write the file whole or not at all."""
-        written = file.with_name(file.name + ".part")
-        written.write_text(self.model_dump_json(indent=2) + "\n")
-        written.rename(file)
+        write_atomically(file, f"{self.model_dump_json(indent=2)}\n".encode())
 
 
 def summarise(

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from gagpo.commands.data import module_of
+from shared.files import cache_folder, locked
 from shared.recipe import Recipe
 
 _DEADLINE_S = 600.0
@@ -32,15 +33,16 @@ def data_folders(recipe: Recipe) -> dict[str, str]:
 def _generated(environment: str, arguments: list[str]) -> Path:
     """Equal arguments share one folder, made once for all runs."""
     digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()[:12]
-    folder = _cache() / f"{environment}-generated-{digest}"
-    if not folder.exists():
-        module = module_of(environment)
-        argv = [sys.executable, "-m", module, "generate", *arguments, "--out", str(folder)]
-        done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, timeout=_DEADLINE_S, check=False)
-        if done.returncode != 0:
-            raise TaskDataError(f"gagpo data generate {environment} {' '.join(arguments)}:\n{done.stderr.strip()}")
+    folder = cache_folder("generated") / f"{environment}-{digest}"
+    with locked(folder):
+        if not folder.exists():
+            _generate(environment, arguments, folder)
     return folder
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("GAGPO_CACHE") or Path.home() / ".cache" / "gagpo")
+def _generate(environment: str, arguments: list[str], folder: Path) -> None:
+    module = module_of(environment)
+    argv = [sys.executable, "-m", module, "generate", *arguments, "--out", str(folder)]
+    done = subprocess.run(argv, stderr=subprocess.PIPE, text=True, timeout=_DEADLINE_S, check=False)
+    if done.returncode != 0:
+        raise TaskDataError(f"gagpo data generate {environment} {' '.join(arguments)}:\n{done.stderr.strip()}")

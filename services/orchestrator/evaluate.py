@@ -12,6 +12,7 @@ from services.orchestrator.environments import SetupError
 from services.orchestrator.evaluation import EvaluationError, evaluate, evaluation_plan
 from services.orchestrator.http import ServerProblemError, ServerUnavailableError
 from services.orchestrator.setup import Servers, open_players, task_sources
+from shared.files import write_atomically
 from shared.prompting import TemplateError, TokenizerError
 from shared.recipe import Recipe, RecipeError, load_recipe
 from shared.schemas.evaluation import EvaluationReport
@@ -78,9 +79,7 @@ async def _evaluate(recipe: Recipe, given: argparse.Namespace) -> EvaluationRepo
 
 def _write(report: EvaluationReport, out: Path) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_name(out.name + ".tmp")
-    unfinished.write_text(report.model_dump_json(indent=2) + "\n")
-    unfinished.rename(out)
+    write_atomically(out, f"{report.model_dump_json(indent=2)}\n".encode())
 
 
 def _parse() -> argparse.Namespace:

@@ -13,6 +13,7 @@ from torch.utils.tensorboard import SummaryWriter
 from services.trainer.algorithms.diagnostics import SIZE_EDGES
 from services.trainer.step_data import RolloutStats, StepData
 from services.trainer.update import UpdateStats
+from shared.files import write_atomically
 from shared.recipe import Recipe
 
 STEP_EVENT = "step"
@@ -109,9 +110,7 @@ class JsonLines:
         lines = [line for line in _lines(file) if int(str(line["step"])) < resume_at]
         if last and (not lines or lines[-1]["step"] != last["step"]):
             lines.append(last)
-        part = file.with_name(f".{file.name}.part")
-        part.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        part.rename(file)
+        write_atomically(file, "".join(json.dumps(line) + "\n" for line in lines).encode())
         self._stream = file.open("a")
 
     def write(self, step: int, metrics: Metrics) -> None:

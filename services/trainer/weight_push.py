@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from transformers import PreTrainedModel
 
 from services.trainer.weight_server import WeightServer
+from shared.files import write_atomically
 from shared.recipe import WeightSettings, WeightTransport
 from shared.schemas.policy import WeightFile, WeightPush, WeightSource, WeightState, WeightStream
 from shared.weights_digest import digest_of_folder
@@ -95,9 +96,8 @@ class WeightPublisher:
         return target
 
     def _point_to(self, version: int, digest: str, name: str) -> None:
-        part = self._folder / ".latest.json.part"
-        part.write_text(json.dumps({"version": version, "digest": digest, "path": name}))
-        part.rename(self._folder / "latest.json")
+        pointer = {"version": version, "digest": digest, "path": name}
+        write_atomically(self._folder / "latest.json", json.dumps(pointer).encode())
 
     def _source(self, name: str) -> WeightSource:
         if self._server is not None:

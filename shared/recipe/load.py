@@ -10,6 +10,7 @@ import tomli_w
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from shared.files import write_atomically
 from shared.recipe.model import Recipe
 from shared.schemas.environment import InfoValue
 
@@ -53,9 +54,7 @@ def parse_recipe(text: str, origin: str, folder: Path, overrides: Sequence[str] 
 def save_recipe(recipe: Recipe, path: Path) -> None:
     """Write a recipe with every default spelled out, so that it means the same in another folder and release."""
     text = tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
-    written = path.with_name(path.name + ".part")
-    written.write_text(text)
-    written.rename(path)
+    write_atomically(path, text.encode())
 
 
 def _toml(text: str, origin: str) -> TomlTable:

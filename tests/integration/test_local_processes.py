@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gagpo.stack import ProcessGroup, ServiceDiedError, ServiceSpec, free_port
+from gagpo.ports import free_port
+from gagpo.stack import ProcessGroup, ServiceDiedError, ServiceSpec
 
 SLEEPER = "import time; time.sleep(600)"
 WITH_CHILD = (

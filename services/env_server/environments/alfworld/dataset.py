@@ -9,12 +9,12 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from services.env_server.environments.alfworld.cache import cache_folder, locked
 from services.env_server.environments.alfworld.dataset_index import SPLIT_ORDER, Layout
 from services.env_server.environments.alfworld.game_source import GameSource
 from services.env_server.environments.alfworld.official_layout import OfficialLayout, split_folders
 from services.env_server.environments.alfworld.packed_layout import SUFFIX, PackedLayout
 from services.env_server.environments.base import EnvironmentDataError, UnknownSplitError, UnknownTaskError
+from shared.files import cache_folder, locked
 
 REMEDY = (
     "`gagpo data alfworld` downloads the official games, `gagpo data generate alfworld --out DIR` makes new ones; "

@@ -19,9 +19,9 @@ from typing import NoReturn
 import httpx
 from tqdm import tqdm
 
-from services.env_server.environments.alfworld.cache import write_atomically
 from services.env_server.environments.alfworld.official_layout import GAME_FILE, TRAJECTORY_FILE, OfficialLayout
 from services.env_server.environments.base import EnvironmentDataError
+from shared.files import write_atomically
 
 RELEASES = "https://github.com/alfworld/alfworld/releases/download"
 LOCK_FILE = "downloads.lock.json"

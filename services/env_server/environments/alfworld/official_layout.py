@@ -10,7 +10,6 @@ from typing import TypeVar
 
 from pydantic import BaseModel, Field, ValidationError
 
-from services.env_server.environments.alfworld.cache import cache_folder, locked, write_atomically
 from services.env_server.environments.alfworld.dataset_index import (
     SPLIT_ORDER,
     DatasetIndex,
@@ -19,6 +18,7 @@ from services.env_server.environments.alfworld.dataset_index import (
 )
 from services.env_server.environments.alfworld.game_source import GameSource
 from services.env_server.environments.base import EnvironmentDataError
+from shared.files import cache_folder, locked, write_atomically
 
 GAME_FILE = "game.tw-pddl"
 TRAJECTORY_FILE = "traj_data.json"

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from services.env_server.environments.alfworld.cache import cache_folder, locked
 from services.env_server.environments.alfworld.dataset_index import DatasetIndex, goal_in_grammar, make_index
 from services.env_server.environments.alfworld.game_source import GameSource
 from services.env_server.environments.alfworld.official_layout import GameFile
 from services.env_server.environments.alfworld.package_files import grammar_for, read_domain
 from services.env_server.environments.base import EnvironmentDataError
+from shared.files import cache_folder, locked
 
 SUFFIX = ".jsonl.xz"
 CACHE_VERSION = 1

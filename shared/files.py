@@ -1,4 +1,4 @@
-"""The user's cache folder: indexes that cost time to build and the default dataset, shared by all worker processes."""
+"""Files that several processes share: written whole or not at all, locked, and kept in the user's cache folder."""
 
 import fcntl
 import os
