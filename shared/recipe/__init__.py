@@ -9,18 +9,15 @@ from shared.recipe.algorithm import (
     ValuePool,
     Visits,
 )
+from shared.recipe.environment import EnvironmentSettings, PromptSettings, RewardSettings, SamplingDefaults
 from shared.recipe.load import RecipeError, load_recipe, parse_recipe, save_recipe
 from shared.recipe.model import (
-    EnvironmentSettings,
     EvaluationSettings,
     ModelSettings,
     OldLogprobs,
     OptimizerSettings,
-    PromptSettings,
     Recipe,
-    RewardSettings,
     RolloutSettings,
-    SamplingDefaults,
     TrackingSettings,
     TrainingSettings,
     WeightSettings,

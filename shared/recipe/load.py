@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from shared.files import write_atomically
+from shared.recipe.environment import PromptSettings
 from shared.recipe.model import Recipe
 from shared.schemas.environment import InfoValue
 
@@ -25,7 +26,8 @@ class RecipeError(Exception):
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read and check a recipe file; paths in it come back absolute. Raises `RecipeError`.
 
-    ``overrides`` are lines of TOML with dotted keys, ``rollout.group_size=4``, that replace what the file says.
+    ``overrides`` are lines of TOML with dotted keys, ``rollout.group_size=4``, that replace what the file says;
+    ``environments.webshop.max_steps=10`` goes into the environment of that name.
     """
     try:
         text = path.read_text()
@@ -45,16 +47,35 @@ def parse_recipe(text: str, origin: str, folder: Path, overrides: Sequence[str] 
         faults = "\n".join(f"  {_explain(fault)}" for fault in error.errors())
         raise RecipeError(f"{origin} is not a valid recipe:\n{faults}") from error
     model = recipe.model.model_copy(update={"path": (folder / recipe.model.path).resolve()})
-    prompt = recipe.prompt
-    if prompt.template.endswith(".jinja"):
-        prompt = prompt.model_copy(update={"template": str((folder / prompt.template).resolve())})
-    return recipe.model_copy(update={"model": model, "prompt": prompt})
+    environments = [
+        environment.model_copy(update={"prompt": _anchored(environment.prompt, folder)})
+        for environment in recipe.environments
+    ]
+    anchored = {"model": model, "prompt": _anchored(recipe.prompt, folder), "environments": environments}
+    return recipe.model_copy(update=anchored)
 
 
 def save_recipe(recipe: Recipe, path: Path) -> None:
-    """Write a recipe with every default spelled out, so that it means the same in another folder and release."""
-    text = tomli_w.dumps(recipe.model_dump(mode="json", exclude_none=True))
-    write_atomically(path, text.encode())
+    """Write a recipe with every default spelled out, so that it means the same in another folder and release.
+
+    An environment's tables have only what differs from the job's, as a person would write them.
+    """
+    document = recipe.model_dump(mode="json", exclude_none=True)
+    for environment in document["environments"]:
+        for table in ("prompt", "sampling", "reward"):
+            environment[table] = {
+                key: value for key, value in environment[table].items() if value != document[table].get(key)
+            }
+            if not environment[table]:
+                del environment[table]
+    write_atomically(path, tomli_w.dumps(document).encode())
+
+
+def _anchored(prompt: PromptSettings, folder: Path) -> PromptSettings:
+    """A template that is a path, made absolute."""
+    if not prompt.template.endswith(".jinja"):
+        return prompt
+    return prompt.model_copy(update={"template": str((folder / prompt.template).resolve())})
 
 
 def _toml(text: str, origin: str) -> TomlTable:
@@ -70,8 +91,19 @@ def _merge(document: TomlTable, changes: TomlTable) -> None:
         present = document.get(key)
         if isinstance(value, dict) and isinstance(present, dict):
             _merge(present, value)
+        elif isinstance(value, dict) and isinstance(present, list) and all(isinstance(one, dict) for one in present):
+            _merge_by_name(present, key, value)
         else:
             document[key] = value
+
+
+def _merge_by_name(tables: list[TomlTable], key: str, changes: TomlTable) -> None:
+    """Lay changes over the tables of an array, each named by its ``name``. Raises `RecipeError` for an unknown one."""
+    named = {str(table.get("name")): table for table in tables}
+    for name, change in changes.items():
+        if name not in named:
+            raise RecipeError(f"{key}.{name}: the recipe has no such table; it has {', '.join(named)}")
+        _merge(named[name], change)
 
 
 def _explain(fault: ErrorDetails) -> str:

@@ -3,11 +3,11 @@
 from enum import StrEnum
 from pathlib import Path
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from shared.recipe.algorithm import GagpoSettings
+from shared.recipe.environment import EnvironmentSettings, PromptSettings, RewardSettings, SamplingDefaults
 from shared.recipe.section import Section
-from shared.schemas.environment import InfoValue, StateKeyKind
 
 
 class OldLogprobs(StrEnum):
@@ -41,67 +41,6 @@ class ModelSettings(Section):
     """Rank of LoRA adapters; 0 trains all weights."""
 
 
-class EnvironmentSettings(Section):
-    """One environment to train on."""
-
-    name: str
-    """Name as ``GET /v1/environments`` lists it."""
-
-    split: str = "train"
-    """Tasks to train on."""
-
-    eval_split: str = "valid_unseen"
-    """Held-out tasks for evaluation."""
-
-    weight: float = Field(default=1.0, gt=0.0)
-    """Share of the groups, relative to the other environments'."""
-
-    max_steps: int = Field(default=50, ge=1)
-    """Step limit of an episode."""
-
-    state_key: StateKeyKind = StateKeyKind.OBSERVATION
-    """When two states count as the same for the grouped value."""
-
-    options: dict[str, InfoValue] = Field(default_factory=dict)
-    """The environment's own options, as ``GET /v1/environments`` describes them."""
-
-    generate: list[str] | None = None
-    """Arguments of ``gagpo data generate <name>``: tasks that a local run makes for itself where the environment's
-    data folder (``ALFWORLD_DATA``, say) is not set. Equal arguments make equal tasks on any machine."""
-
-
-class PromptSettings(Section):
-    """How a step's prompt is made."""
-
-    template: str = "compact"
-    """Name of a template that ships with the orchestrator (``compact``, ``think-action``), or a path to one."""
-
-    history_length: int = Field(default=2, ge=0)
-    """How many past observations and actions the prompt shows."""
-
-    admissible_actions: bool = True
-    """Show the list of admissible actions."""
-
-    max_tokens: int = Field(default=512, ge=16)
-    """Longest prompt; the oldest history is cut first, the task never."""
-
-
-class SamplingDefaults(Section):
-    """How actions are sampled in training."""
-
-    max_tokens: int = Field(default=16, ge=1)
-    """Longest action."""
-
-    temperature: float = Field(default=1.0, ge=0.0)
-    """1 samples from the model itself; evaluation has a temperature of its own."""
-
-    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
-    """Nucleus sampling; 1 keeps every token."""
-
-    top_k: int = Field(default=0, ge=0)
-    """Keep the k most likely tokens; 0 keeps every token."""
-
-
 class RolloutSettings(Section):
     """How groups of episodes are made."""
 
@@ -122,16 +61,6 @@ class RolloutSettings(Section):
 
     buffer_bytes: int = Field(default=256 * 1024 * 1024, ge=1024 * 1024)
     """Most bytes of groups to hold in Redis; beyond it generation waits for the trainer."""
-
-
-class RewardSettings(Section):
-    """What a step is worth to the trainer."""
-
-    success: float = Field(default=10.0, gt=0.0)
-    """Multiplies the environment's own reward: 10 for winning where that is 1."""
-
-    invalid_action_penalty: float = Field(default=0.1, ge=0.0)
-    """Taken off a step whose action the environment did not understand."""
 
 
 class OptimizerSettings(Section):
@@ -234,11 +163,13 @@ class Recipe(Section):
     """Decides the tasks' order, the sampling and the optimizer's shuffling."""
 
     model: ModelSettings
-    environments: list[EnvironmentSettings] = Field(min_length=1)
     prompt: PromptSettings = PromptSettings()
     sampling: SamplingDefaults = SamplingDefaults()
-    rollout: RolloutSettings = RolloutSettings()
     reward: RewardSettings = RewardSettings()
+    environments: list[EnvironmentSettings] = Field(min_length=1)
+    """Each with its own prompt, sampling and reward spelled out: what its tables leave out is the job's."""
+
+    rollout: RolloutSettings = RolloutSettings()
     algorithm: GagpoSettings = GagpoSettings()
     optimizer: OptimizerSettings = OptimizerSettings()
     training: TrainingSettings = TrainingSettings()
@@ -246,11 +177,25 @@ class Recipe(Section):
     weights: WeightSettings = WeightSettings()
     tracking: TrackingSettings = TrackingSettings()
 
+    @field_validator("environments")
+    @classmethod
+    def _complete(cls, environments: list[EnvironmentSettings], info: ValidationInfo) -> list[EnvironmentSettings]:
+        names = [environment.name for environment in environments]
+        if len(set(names)) != len(names):
+            raise ValueError(f"{names} names one twice; give each environment one table")
+        job = info.data
+        if not {"prompt", "sampling", "reward"} <= job.keys():  # one of them has a fault, which is reported already
+            return environments
+        return [one.falling_back_to(job["prompt"], job["sampling"], job["reward"]) for one in environments]
+
     @model_validator(mode="after")
     def _parts_agree(self) -> "Recipe":
-        names = [environment.name for environment in self.environments]
-        if len(set(names)) != len(names):
-            raise ValueError(f"environments: {names} names one twice; give each environment one table")
+        for place, environment in enumerate(self.environments):
+            if environment.sampling.temperature != self.sampling.temperature:
+                raise ValueError(
+                    f"environments.{place}.sampling.temperature = {environment.sampling.temperature}: one policy is "
+                    f"trained at one temperature, sampling.temperature = {self.sampling.temperature}; leave it out here"
+                )
         total = self.rollout.groups_per_step * self.rollout.group_size
         if self.training.minibatches > total:
             raise ValueError(
@@ -259,7 +204,15 @@ class Recipe(Section):
         return self
 
     @property
+    def longest_sequence(self) -> int:
+        """Most tokens of a prompt and its answer together, over all environments."""
+        return max(one.prompt.max_tokens + one.sampling.max_tokens for one in self.environments)
+
+    @property
     def min_std(self) -> float:
-        """The floor of the normalising divisor, 5% of the success reward unless set (DESIGN §8.1)."""
+        """The floor of the normalising divisor, 5% of the success reward unless set (DESIGN §8.1).
+
+        For the job's ``reward.success``; an environment with another one has a floor scaled alike.
+        """
         floor = self.algorithm.min_std
         return 0.05 * self.reward.success if floor is None else floor

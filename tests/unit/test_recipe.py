@@ -61,3 +61,75 @@ def test_a_saved_recipe_reads_back_as_itself(tmp_path: Path) -> None:
     recipe = parse_recipe(MINIMAL, "test", Path("/somewhere"), ["training.budget_s=12.5"])
     save_recipe(recipe, tmp_path / "recipe.toml")
     assert load_recipe(tmp_path / "recipe.toml") == recipe
+
+
+TWO = """
+name = "both"
+[model]
+path = "small"
+[prompt]
+template = "think-action"
+max_tokens = 2048
+[sampling]
+max_tokens = 512
+temperature = 0.7
+[[environments]]
+name = "alfworld"
+[[environments]]
+name = "webshop"
+weight = 3
+[environments.prompt]
+max_tokens = 4096
+[environments.sampling]
+max_tokens = 256
+[environments.reward]
+success = 5.0
+"""
+
+
+def test_an_environment_differs_where_its_tables_say_so_and_follows_the_job_elsewhere() -> None:
+    recipe = parse_recipe(TWO, "test", Path())
+    alfworld, webshop = recipe.environments
+    assert (alfworld.prompt, alfworld.sampling, alfworld.reward) == (recipe.prompt, recipe.sampling, recipe.reward)
+    assert (webshop.prompt.template, webshop.prompt.max_tokens) == ("think-action", 4096)
+    assert (webshop.sampling.max_tokens, webshop.sampling.temperature) == (256, 0.7)
+    assert (webshop.reward.success, webshop.reward.invalid_action_penalty) == (5.0, 0.1)
+    assert recipe.longest_sequence == 4096 + 256
+
+
+def test_what_an_environment_has_of_its_own_survives_saving_and_what_it_has_not_still_follows(tmp_path: Path) -> None:
+    recipe = parse_recipe(TWO, "test", tmp_path)
+    save_recipe(recipe, tmp_path / "recipe.toml")
+    assert load_recipe(tmp_path / "recipe.toml") == recipe
+    changed = load_recipe(tmp_path / "recipe.toml", ["prompt.max_tokens=1024", "reward.invalid_action_penalty=0.5"])
+    assert [one.prompt.max_tokens for one in changed.environments] == [1024, 4096]
+    assert [one.reward.invalid_action_penalty for one in changed.environments] == [0.5, 0.5]
+
+
+def test_a_template_of_an_environment_is_relative_to_the_recipe() -> None:
+    text = TWO.replace("max_tokens = 4096", 'template = "shop.jinja"')
+    assert parse_recipe(text, "test", Path("/somewhere")).environments[1].prompt.template == "/somewhere/shop.jinja"
+
+
+def test_an_override_reaches_into_the_environment_of_a_name() -> None:
+    recipe = parse_recipe(TWO, "test", Path(), ["environments.webshop.max_steps=7", "environments.alfworld.weight=2"])
+    assert [(one.name, one.max_steps, one.weight) for one in recipe.environments] == [
+        ("alfworld", 50, 2.0),
+        ("webshop", 7, 3.0),
+    ]
+    with pytest.raises(RecipeError, match=r"environments\.webshp: .* alfworld, webshop"):
+        parse_recipe(TWO, "test", Path(), ["environments.webshp.max_steps=7"])
+
+
+@pytest.mark.parametrize(
+    ("addition", "message"),
+    [
+        ("[environments.prompt]\nmax_tokns = 1", "environments.0.prompt.max_tokns: unknown key (did you mean"),
+        ("[environments.sampling]\ntemperature = 0.5", "environments.0.sampling.temperature = 0.5: one policy is"),
+        ("[environments.reward]\nsuccess = -1", "environments.0.reward.success = -1"),
+    ],
+)
+def test_a_fault_in_an_environments_own_table_is_named(addition: str, message: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        parse_recipe(MINIMAL + addition, "test", Path())
+    assert message in str(caught.value)
