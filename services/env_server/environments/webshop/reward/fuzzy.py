@@ -1,7 +1,8 @@
 """When two short texts count as the same: the fuzzy match that WebShop's reward uses.
 
 The measure is the token set ratio of fuzzywuzzy and its successors, which compares texts as sets of words, so that
-a text whose words are all in the other is a full match: ``blue`` and ``light blue``, say. `rapidfuzz` computes it in C++, with the same whole numbers as the pure Python library that WebShop was published with.
+a text whose words are all in the other is a full match: ``blue`` and ``light blue``, say. `rapidfuzz` computes it in
+C++ with the same whole numbers as the pure Python library that WebShop was published with.
 """
 
 import re
