@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import tracemalloc
 from array import array
 from collections import Counter
 from collections.abc import Sequence
@@ -142,3 +143,183 @@ def after_construction(goals: int) -> Random:
     random = Random(SHUFFLE_SEED)
     random.shuffle(list(range(goals)))
     return random
+
+
+PRODUCT = Product(
+    asin="B000000001",
+    category="garden",
+    query="tables",
+    product_category="Home › Tables",
+    title="Oak table",
+    description="",
+    bullets=(),
+    pricing=(40.0,),
+    price_tag="$40.0",
+    options={"size": ("small", "large"), "color": ("oak", "red", "blue")},
+    attributes=("solid wood",),
+    rating="N.A.",
+    main_image="",
+    title_nouns=("oak", "table"),
+    synthetic=Instruction("Find me solid wood tables", ("solid wood",)),
+    human=(
+        Instruction("i want a table..", ("solid wood",), ("red",)),
+        Instruction("an oak one, please", ("solid wood",)),
+    ),
+)
+
+
+def test_synthetic_goals_go_over_all_combinations_names_sorted_and_last_name_fastest(tmp_path: Path) -> None:
+    table = drawn_table(tmp_path, [PRODUCT], GoalKind.SYNTHETIC)
+    expected = [{"color": color, "size": size} for color in ("oak", "red", "blue") for size in ("small", "large")]
+    assert combinations(PRODUCT.options) == 6
+    assert [combination(PRODUCT.options, number) for number in range(6)] == expected
+    goals = [table.goal(index) for index in range(len(table))]
+    assert sorted(goals, key=lambda goal: str(goal.options)) == sorted(goals, key=lambda goal: goal.instruction)
+    assert Counter(str(goal.options) for goal in goals) == Counter(map(str, expected))
+    assert all(goal.weight == 1 / 6 for goal in goals)
+    assert goals[0].instruction.startswith("Find me solid wood tables with color: ")
+
+
+def test_a_human_goal_has_weight_one_and_no_full_stops_at_its_ends(tmp_path: Path) -> None:
+    table = drawn_table(tmp_path, [PRODUCT], GoalKind.HUMAN)
+    goals = {goal.options: goal for goal in map(table.goal, range(len(table)))}
+    assert goals[("red",)].instruction.startswith("i want a table, and price lower than ")
+    assert goals[()].instruction.startswith("an oak one, please, and price")
+    assert [goal.weight for goal in goals.values()] == [1.0, 1.0]
+
+
+def test_values_that_repeat_give_goals_that_repeat(tmp_path: Path) -> None:
+    table = drawn_table(tmp_path, [replace(PRODUCT, options={"size": ("small", "small")})], GoalKind.SYNTHETIC)
+    assert table.goal(0).options == table.goal(1).options == {"size": "small"}
+
+
+def test_a_product_with_an_option_without_values_has_no_goals(tmp_path: Path) -> None:
+    products = [PRODUCT, replace(PRODUCT, options={"size": ()}), replace(PRODUCT, title="last")]
+    table = drawn_table(tmp_path, products, GoalKind.SYNTHETIC)
+    assert len(table) == 12
+    assert Counter(table.goal(index).title for index in range(12)) == {"Oak table": 6, "last": 6}
+
+
+def test_a_shop_without_instructions_has_empty_tables(tmp_path: Path) -> None:
+    table = drawn_table(tmp_path, [replace(PRODUCT, synthetic=None, human=())], GoalKind.SYNTHETIC)
+    assert len(table) == 0
+    with pytest.raises(IndexError, match="no goal to draw"):
+        table.draw(Random(0))
+    with pytest.raises(IndexError):
+        table.goal(0)
+
+
+def test_goals_beyond_the_ends_do_not_exist(tmp_path: Path, table_form: str) -> None:
+    table = table_of(table_form, tmp_path, GoalKind.HUMAN)
+    for index in (-1, 13):
+        with pytest.raises(IndexError, match=str(index)):
+            table.goal(index)
+
+
+def test_a_draw_is_off_by_one(tmp_path: Path) -> None:
+    # Two kinds of attribute: one goal has a rare one and so six times the weight of each other.
+    rare = replace(PRODUCT, title="rare", options={}, synthetic=Instruction("Find me rare tables", ("rare",), ()))
+    table = drawn_table(tmp_path, [PRODUCT, rare], GoalKind.SYNTHETIC)
+    weights = [table.goal(index).weight for index in range(7)]
+    assert sorted(weights) == [1 / 6] * 6 + [1]
+    random = Random(1)
+    drawn = Counter(table.draw(random) for _ in range(14_000))
+    expected = [0, *weights[:5], weights[5] + weights[6]]
+    assert [drawn[index] / 7_000 for index in range(7)] == pytest.approx(expected, abs=0.03)
+
+
+def test_the_only_goal_can_be_drawn(tmp_path: Path) -> None:
+    table = drawn_table(tmp_path, [replace(PRODUCT, options={})], GoalKind.SYNTHETIC)
+    assert draw_distinct(table, Random(0), 1) == [0]
+
+
+def test_a_limit_that_cannot_be_reached_is_refused(tmp_path: Path) -> None:
+    table = drawn_table(tmp_path, [PRODUCT], GoalKind.SYNTHETIC)
+    assert sorted(draw_distinct(table, Random(0), 5)) == [1, 2, 3, 4, 5]
+    with pytest.raises(ValueError, match="limit = 6"):
+        draw_distinct(table, Random(0), 6)
+
+
+@given(price=st.floats(0.01, 2_000), seed=st.integers(0, 2**32))
+def test_a_cap_is_above_the_price_and_never_the_smallest_candidate(price: float, seed: int) -> None:
+    cap = draw_cap(price, Random(seed))
+    candidates = [amount for amount in range(10, 1000, 10) if amount > price][:4]
+    assert cap > price
+    if len(candidates) < 2:
+        assert cap == NO_CAP and cap_text(cap) == ""
+    else:
+        assert cap in candidates[1:]
+        assert cap_text(cap) == f", and price lower than {cap:.2f} dollars"
+
+
+def test_prices_are_drawn_for_ranges_only() -> None:
+    products = [replace(PRODUCT, pricing=pricing) for pricing in ((), (7.5,), (10.0, 20.0), (3.0,))]
+    random = Random(5)
+    assert draw_prices(products, Random(5)) == array("d", [100.0, 7.5, random.uniform(10, 20), 3.0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"asin": "B000000000"}, r"synthetic\.1\.asin = 'B000000000': there is no such product"),
+        ({"goal_idx": 7}, r"synthetic\.1\.goal_idx = 7: goals must stand in their order"),
+        ({"price_upper": "cheap"}, r"synthetic\.1\.price_upper: .*'cheap'.*each goal needs"),
+        ({"attributes": []}, r"synthetic\.1\.attributes: .*each goal needs"),
+        ({"goal_options": ["red"]}, r"synthetic\.1\.goal_options: .*each goal needs"),
+        ({"weight": -1}, r"synthetic\.1\.weight: .*-1"),
+        ({"weight": None}, r"synthetic\.1\.weight: "),
+    ],
+)
+def test_a_damaged_goal_is_an_error_that_says_where(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
+    random = Random(0)
+    write_drawn_goals(tmp_path / "drawn", [PRODUCT], [40.0], random)
+    table = open_goal_table(tmp_path / "drawn", GoalKind.SYNTHETIC, [PRODUCT].__getitem__)
+    goals = [as_recorded(table.goal(index)) for index in range(3)]
+    path = tmp_path / "goals.json"
+    path.write_text(json.dumps({"synthetic": goals}), "utf-8")
+    assert write_recorded_goals(tmp_path / "good", path, {PRODUCT.asin: 0}.get)[GoalKind.SYNTHETIC] == 3
+    goals[1] |= changes
+    path.write_text(json.dumps({"synthetic": goals}), "utf-8")
+    with pytest.raises(EnvironmentDataError, match=message) as caught:
+        write_recorded_goals(tmp_path / "bad", path, {PRODUCT.asin: 0}.get)
+    assert str(path) in str(caught.value)
+
+
+def test_a_goal_without_a_field_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "goals.json"
+    path.write_text('{"human": [{"goal_idx": 0, "asin": "B000000001"}]}', "utf-8")
+    with pytest.raises(EnvironmentDataError, match=r"goals\.json: human\.0\.instruction_text: Field required"):
+        write_recorded_goals(tmp_path / "bad", path, {PRODUCT.asin: 0}.get)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"B000000001": 0}', r"prices\.json: B000000001: .*greater than 0"),
+        ('{"B000000001": "free"}', r"prices\.json: B000000001: .*'free'"),
+        ('{"B000000002": 1.5}', r"prices\.json: B000000001 is missing"),
+        ("[1]", r"prices\.json: the whole file: .*one JSON object"),
+        ('{"B0000', r"prices\.json: the whole file: Invalid JSON"),
+    ],
+)
+def test_damaged_prices_are_an_error_that_says_where(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "prices.json"
+    path.write_text(content, "utf-8")
+    with pytest.raises(EnvironmentDataError, match=message):
+        recorded_prices(path, [PRODUCT])
+
+
+def test_a_truncated_archive_is_an_error_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "goals.json.xz"
+    path.write_bytes(lzma.compress(b'{"synthetic": []}')[:-9])
+    with pytest.raises(EnvironmentDataError, match=r"goals\.json\.xz cannot be read"):
+        write_recorded_goals(tmp_path / "bad", path, {}.get)
+
+
+def test_building_a_table_needs_little_memory(tmp_path: Path) -> None:
+    many = replace(PRODUCT, options={"size": tuple(map(str, range(400))), "color": tuple(map(str, range(500)))})
+    tracemalloc.start()
+    write_drawn_goals(tmp_path, (many for _ in range(2)), [40.0] * 2, Random(0))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2 * 400 * 500 * 24, "more than 24 bytes a goal"

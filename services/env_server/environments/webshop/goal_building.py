@@ -28,6 +28,8 @@ from services.env_server.environments.webshop.product import Instruction, Produc
 
 SHUFFLE_SEED = 233
 """The original's own, whatever the seed of prices."""
+_AT_ONCE = 1 << 16
+"""Goals whose weights are looked up at once: NumPy makes copies of what it is asked."""
 
 
 class _Bases:
@@ -96,16 +98,23 @@ def _random_at(state: tuple[object, ...]) -> Random:
 def _write(folder: Path, bases: _Bases, weights: "array[float]") -> None:
     order = array("i", range(bases.goals))
     Random(SHUFFLE_SEED).shuffle(order)
-    sizes = np.diff(np.asarray(bases.first), append=bases.goals)
-    by_goal = np.repeat(np.asarray(weights), sizes)[np.asarray(order)]
+    unshuffled = np.repeat(np.asarray(weights), np.diff(np.asarray(bases.first), append=bases.goals))
+    cumulative = np.zeros(bases.goals + 1)
+    for start in range(0, bases.goals, _AT_ONCE):
+        places = np.asarray(order[start : start + _AT_ONCE])
+        cumulative[1 + start : 1 + start + len(places)] = unshuffled[places]
     folder.mkdir(parents=True)
     DrawnNumbers(bases.product, bases.instruction, bases.first, bases.cap, weights, order).save(folder)
-    _write_cumulative(folder, by_goal)
+    _write_cumulative(folder, cumulative)
 
 
-def _write_cumulative(folder: Path, weights: npt.ArrayLike) -> None:
-    # Summed one after the other, as the original does: the last bits decide draws.
-    write_numbers(folder / CUMULATIVE, np.concatenate([[0.0], np.cumsum(np.asarray(weights, dtype=np.float64))]), "d")
+def _write_cumulative(folder: Path, weights: npt.NDArray[np.float64]) -> None:
+    """Write the running sums of ``weights``, which begin with a 0 of no goal, and are overwritten.
+
+    They are added one after the other, as the original does it: the last bits decide draws.
+    """
+    np.cumsum(weights, out=weights)
+    write_numbers(folder / CUMULATIVE, weights, "d")
 
 
 class _GoalRecord(BaseModel):
@@ -156,7 +165,7 @@ def write_recorded_goals(folder: Path, path: Path, number_of: Callable[[str], in
         with RecordWriter(own, RECORDS) as records:
             for index, goal in enumerate(goals):
                 records.append(encode(_checked(goal, index, f"{path}: {kind}.{index}", number_of)))
-        _write_cumulative(own, [goal.weight for goal in goals])
+        _write_cumulative(own, np.array([0.0, *(goal.weight for goal in goals)]))
     return {kind: len(goals) for kind, goals in kinds.items()}
 
 
