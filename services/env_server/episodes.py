@@ -8,16 +8,19 @@ from typing import Protocol
 import msgspec
 
 from services.env_server.environments.base import (
+    DrawsTasks,
     Environment,
     EnvironmentFamily,
     InvalidOptionError,
     Observation,
     StepOutcome,
+    UnknownSplitError,
     UnknownTaskError,
 )
 from services.env_server.worker_protocol import (
     LOST,
     Birth,
+    DrawTask,
     Encoding,
     Fault,
     Item,
@@ -94,6 +97,16 @@ class EpisodeTable:
             self.drop(session_ids)
             return [Outcome(fault=_fault(error, f"opening {birth.task_id}"))] * len(session_ids)
         return outcomes
+
+    def draw(self, wanted: DrawTask) -> Outcome:
+        """The id of the task that the environment draws."""
+        self._progress.opening()
+        family = self._families[wanted.environment]
+        assert isinstance(family, DrawsTasks)  # the catalogue says so
+        try:
+            return Outcome(family.draw(wanted.split, wanted.seed, wanted.options).encode())
+        except Exception as error:
+            return Outcome(fault=_fault(error, f"drawing a task of {wanted.split} with seed {wanted.seed}"))
 
     def run(self, items: Sequence[Item], encoding: Encoding) -> list[Outcome]:
         """Work through items in order; one outcome each."""
@@ -199,6 +212,8 @@ def _fault(error: Exception, where: str) -> Fault:
     match error:
         case UnknownTaskError():
             return Fault("unknown-task", "There is no such task", 404, str(error))
+        case UnknownSplitError():
+            return Fault("unknown-split", "There is no such split", 404, str(error))
         case InvalidOptionError():
             return Fault("invalid-option", "An option is not valid", 422, str(error), {"option": error.option})
         case _:

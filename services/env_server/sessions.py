@@ -19,7 +19,7 @@ from services.env_server.catalogue import ServedCatalogue
 from services.env_server.journal import Journal, JournalUnavailableError, Record
 from services.env_server.metrics import EnvServerMetrics
 from services.env_server.worker_pool import NoWorkerError, WorkerPool
-from services.env_server.worker_protocol import Birth, Encoding, Item, OpenGroup, Outcome, RunItems
+from services.env_server.worker_protocol import Birth, DrawTask, Encoding, Item, OpenGroup, Outcome, RunItems
 from services.env_server.worker_slot import WorkerLostError, WorkerSlot
 from shared.problems import ProblemError
 from shared.schemas.environment import SessionRequest
@@ -111,10 +111,16 @@ class SessionTable:
 
     async def open(self, request: SessionRequest, encoding: Encoding) -> list[bytes]:
         """Open a group; its first observations, encoded. Raises a `ProblemError`."""
-        birth = self.catalogue.birth(request)
+        drawing = self.catalogue.to_draw(request)
         with self._room(request.count), self.pending(1), self.metrics.open_seconds.time():
+            if drawing is not None:
+                task_id = (await self._in_any_worker(drawing, drawing.split, "Drawing a task"))[2][0].fragment.decode()
+                request = request.model_copy(update={"task_id": task_id, "split": None, "seed": None})
+            birth = self.catalogue.birth(request)
             session_ids = [secrets.token_urlsafe(16) for _ in range(request.count)]
-            slot, generation, outcomes = await self._open_in_worker(session_ids, birth, encoding)
+            what = f"Opening {birth.environment} {birth.task_id!r}"
+            opening = OpenGroup(session_ids, birth, encoding)
+            slot, generation, outcomes = await self._in_any_worker(opening, birth.task_id, what)
             try:
                 await self.journal.create(session_ids, birth)
             except JournalUnavailableError as error:
@@ -302,15 +308,15 @@ class SessionTable:
         finally:
             self._reserved -= count
 
-    async def _open_in_worker(
-        self, session_ids: list[str], birth: Birth, encoding: Encoding
+    async def _in_any_worker(
+        self, body: OpenGroup | DrawTask, task_id: str, what: str
     ) -> tuple[WorkerSlot, int, list[Outcome]]:
-        what = f"Opening {birth.environment} {birth.task_id!r}"
+        """Do something that no session's worker has to do, preferably where the task is usually placed."""
         for _ in range(2):
             try:
-                slot = await self.pool.place(birth.task_id)
+                slot = await self.pool.place(task_id)
                 generation = slot.generation
-                outcomes = (await slot.call(OpenGroup(session_ids, birth, encoding))).outcomes
+                outcomes = (await slot.call(body)).outcomes
             except NoWorkerError as error:
                 raise faults.worker_unavailable(self.limits.retry_after_s) from error
             except WorkerLostError as error:

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from services.env_server.environments.base import EnvironmentDataError, EnvironmentFamily
+from services.env_server.environments.base import DrawsTasks, EnvironmentDataError, EnvironmentFamily, NumberedTasks
 from services.env_server.environments.registry import RegistryError, load_family
 from services.env_server.episodes import EpisodeTable
 from services.env_server.worker_protocol import (
@@ -27,6 +27,7 @@ from services.env_server.worker_protocol import (
     Call,
     Catalogue,
     CatalogueEntry,
+    DrawTask,
     Drop,
     Hello,
     OpenGroup,
@@ -98,9 +99,14 @@ def _catalogue(families: Mapping[str, EnvironmentFamily]) -> Catalogue:
     entries = []
     for name, family in families.items():
         description = family.describe().model_copy(update={"name": name})
-        tasks = {split: list(family.tasks(split)) for split in description.splits}
-        entries.append(CatalogueEntry(description.model_dump_json().encode(), tasks))
+        tasks = {split: _travelling(family.tasks(split)) for split in description.splits}
+        draws = isinstance(family, DrawsTasks)
+        entries.append(CatalogueEntry(description.model_dump_json().encode(), tasks, draws))
     return Catalogue(entries)
+
+
+def _travelling(tasks: Sequence[str]) -> list[str] | NumberedTasks:
+    return tasks if isinstance(tasks, NumberedTasks) else list(tasks)
 
 
 def _leave_with_parent() -> None:
@@ -132,6 +138,8 @@ def serve(connection: socket.socket, progress: Progress, families: Mapping[str, 
                 body: Outcomes | Catalogue = Outcomes(table.run(items, encoding))
             case OpenGroup(session_ids=session_ids, birth=birth, encoding=encoding):
                 body = Outcomes(table.open_group(session_ids, birth, encoding))
+            case DrawTask():
+                body = Outcomes([table.draw(call.body)])
             case AskCatalogue():
                 body = _catalogue(families)
             case Drop(session_ids=session_ids):

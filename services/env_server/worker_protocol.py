@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from services.env_server.environments.base import NumberedTasks
+
 Encoding = Literal["json", "msgpack"]
 
 FRAME_HEADER = struct.Struct("<I")
@@ -93,6 +95,15 @@ class Drop(msgspec.Struct, array_like=True, frozen=True, tag="drop"):
     session_ids: list[str]
 
 
+class DrawTask(msgspec.Struct, array_like=True, frozen=True, tag="draw"):
+    """Let an environment draw a task by its own rule. Answered with one outcome, whose fragment is the task id."""
+
+    environment: str
+    split: str
+    seed: int
+    options: dict[str, Any]
+
+
 class AskCatalogue(msgspec.Struct, array_like=True, frozen=True, tag="catalogue"):
     """Ask for all environments and their tasks. Answered with a `Catalogue`."""
 
@@ -101,14 +112,16 @@ class Call(msgspec.Struct, array_like=True, frozen=True):
     """A frame from the server to a worker."""
 
     number: int
-    body: OpenGroup | RunItems | Drop | AskCatalogue
+    body: OpenGroup | RunItems | DrawTask | Drop | AskCatalogue
 
 
 class CatalogueEntry(msgspec.Struct, array_like=True, frozen=True):
     """One environment: its `EnvironmentDescription` as JSON, and its tasks by split."""
 
     description: bytes
-    tasks: dict[str, list[str]]
+    tasks: dict[str, list[str] | NumberedTasks]
+    draws: bool = False
+    """The environment has a rule of its own for the task that a seed gets: ask with `DrawTask`."""
 
 
 class Catalogue(msgspec.Struct, array_like=True, frozen=True, tag="catalogue"):

@@ -22,6 +22,7 @@ from services.env_server.worker_protocol import (
     AskCatalogue,
     Call,
     Catalogue,
+    DrawTask,
     Drop,
     Hello,
     OpenGroup,
@@ -109,7 +110,7 @@ class WorkerSlot:
         """The worker's process id, None while there is none."""
         return self._current.process.pid if self._current is not None else None
 
-    async def call(self, body: OpenGroup | RunItems) -> Outcomes:
+    async def call(self, body: OpenGroup | RunItems | DrawTask) -> Outcomes:
         """The outcomes of a call, one for each item. Raises `WorkerLostError`."""
         answer = await self._ask(body)
         assert isinstance(answer, Outcomes)
@@ -191,7 +192,7 @@ class WorkerSlot:
                 current.process.kill()
                 return
 
-    async def _ask(self, body: OpenGroup | RunItems | AskCatalogue) -> Outcomes | Catalogue:
+    async def _ask(self, body: OpenGroup | RunItems | DrawTask | AskCatalogue) -> Outcomes | Catalogue:
         current = self._current
         if current is None:
             raise WorkerLostError("crash", None)

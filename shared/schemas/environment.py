@@ -18,8 +18,8 @@ from pydantic import (
 InfoValue = JsonValue
 """What may stand in an observation's ``info`` and in an environment's options: any JSON value."""
 
-MAX_ACTION_CHARS = 10_000
-"""An action longer than this is refused: no environment here has a use for it."""
+MAX_ACTION_CHARS = 16_384
+"""An action longer than this is refused: it has room for a search of 10 kB, and nothing here has a use for more."""
 
 MAX_GROUP = 1024
 MAX_BATCH = 4096

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from shared.schemas.environment import MAX_ACTION_CHARS
 from tests.processes import ServiceProcess, start_env_server, start_redis
 
 OPENING = {"environment": "maze", "split": "train", "index": 2}
@@ -131,8 +132,8 @@ def test_a_chunked_body_of_10_mb_is_refused_too(server: ServiceProcess) -> None:
 def test_a_10_mb_action_is_refused_and_the_session_unchanged(server: ServiceProcess) -> None:
     (session_id,) = open_sessions(server.url, 1)
     assert problem(step(server.url, session_id, 0, "a" * 10_000_000)) == (413, "body-too-large")
-    assert problem(step(server.url, session_id, 0, "a" * 10_001)) == (422, "invalid-request")
-    assert step(server.url, session_id, 0, "a" * 10_000).json()["info"]["valid_action"] is False
+    assert problem(step(server.url, session_id, 0, "a" * (MAX_ACTION_CHARS + 1))) == (422, "invalid-request")
+    assert step(server.url, session_id, 0, "a" * MAX_ACTION_CHARS).json()["info"]["valid_action"] is False
 
 
 BAD_STEPS: list[Any] = [

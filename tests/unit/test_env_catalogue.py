@@ -1,10 +1,12 @@
 """Which environments and tasks there are, and how a request names one."""
 
+import msgspec
 import pytest
 
 from services.env_server.catalogue import ServedCatalogue
+from services.env_server.environments.base import NumberedTasks
 from services.env_server.environments.registry import RegistryError, load_family, registered
-from services.env_server.worker_protocol import Catalogue, CatalogueEntry
+from services.env_server.worker_protocol import Catalogue, CatalogueEntry, DrawTask
 from shared.problems import ProblemError
 from shared.schemas.environment import SessionRequest
 from tests.environments.maze import SPLITS, MazeFamily
@@ -12,13 +14,17 @@ from tests.environments.maze import SPLITS, MazeFamily
 MAZE = {"maze": "tests.environments.maze:MazeFamily"}
 
 
-def catalogue() -> ServedCatalogue:
+def catalogue(draws: bool = False) -> ServedCatalogue:
     description = MazeFamily().describe().model_dump_json().encode()
-    return ServedCatalogue(Catalogue([CatalogueEntry(description, SPLITS)]))
+    return ServedCatalogue(Catalogue([CatalogueEntry(description, {**SPLITS}, draws)]))
+
+
+def asked(**fields: object) -> SessionRequest:
+    return SessionRequest.model_validate({"environment": "maze", **fields})
 
 
 def task_of(**fields: object) -> str:
-    return catalogue().birth(SessionRequest.model_validate({"environment": "maze", **fields})).task_id
+    return catalogue().birth(asked(**fields)).task_id
 
 
 def test_an_index_names_the_task_at_that_place() -> None:
@@ -59,6 +65,46 @@ def test_what_does_not_exist_is_named_in_the_problem(fields: dict[str, object], 
     with pytest.raises(ProblemError) as refused:
         task_of(**fields)
     assert refused.value.kind == kind
+
+
+def test_only_an_environment_with_a_draw_of_its_own_is_asked_for_the_task_of_a_seed() -> None:
+    request = asked(split="valid", seed=7, options={"start": 1})
+    assert catalogue().to_draw(request) is None
+    assert catalogue(draws=True).to_draw(request) == DrawTask("maze", "valid", 7, {"start": 1})
+    assert catalogue(draws=True).to_draw(asked(split="valid", index=7)) is None
+    with pytest.raises(ProblemError) as refused:
+        catalogue(draws=True).to_draw(asked(split="nowhere", seed=7))
+    assert refused.value.kind == "unknown-split"
+
+
+def test_numbered_tasks_are_what_a_list_of_them_would_be() -> None:
+    tasks = NumberedTasks("goal-", 3, 8)
+    listed = ["goal-3", "goal-4", "goal-5", "goal-6", "goal-7"]
+    assert list(tasks) == listed
+    assert (len(tasks), tasks[0], tasks[-1], tasks[1:3], tasks[4:99]) == (
+        5,
+        "goal-3",
+        "goal-7",
+        listed[1:3],
+        listed[4:],
+    )
+    assert [number for number in range(12) if f"goal-{number}" in tasks] == [3, 4, 5, 6, 7]
+    with pytest.raises(IndexError):
+        tasks[5]
+
+
+@pytest.mark.parametrize(
+    "strange", ["goal-", "goal-03", "goal- 3", "3", "goal--3", "goal-٣", "Goal-3", "goal-" + "3" * 9999]
+)
+def test_an_id_that_only_looks_like_a_numbered_task_is_none(strange: str) -> None:
+    assert strange not in NumberedTasks("goal-", 0, 10)
+
+
+def test_millions_of_numbered_tasks_travel_as_a_range() -> None:
+    entry = CatalogueEntry(b"{}", {"train": NumberedTasks("goal-", 1500, 5_000_000), "test": ["a", "b"]})
+    encoded = msgspec.msgpack.encode(entry)
+    assert len(encoded) < 100
+    assert msgspec.msgpack.decode(encoded, type=CatalogueEntry) == entry
 
 
 def test_settings_add_environments_to_those_found_by_entry_point() -> None:

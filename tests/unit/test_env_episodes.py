@@ -3,7 +3,7 @@
 import msgspec
 
 from services.env_server.episodes import EpisodeTable
-from services.env_server.worker_protocol import LOST, Birth, Item, Outcome
+from services.env_server.worker_protocol import LOST, Birth, DrawTask, Item, Outcome
 from tests.environments.maze import Maze, MazeFamily
 
 
@@ -16,6 +16,13 @@ class CountingFamily(MazeFamily):
     def open(self, task_id: str, options: object) -> Maze:  # type: ignore[override]
         self.loads += 1
         return super().open(task_id, options)  # type: ignore[arg-type]
+
+
+class DrawingFamily(MazeFamily):
+    """Draws the smallest maze that has at least as many rooms as the seed says."""
+
+    def draw(self, split: str, seed: int, options: object) -> str:
+        return min((task for task in self.tasks(split) if int(task[5:]) >= seed), key=lambda task: int(task[5:]))
 
 
 class Progress:
@@ -120,3 +127,10 @@ def test_progress_is_told_before_whatever_may_hang() -> None:
     table, _, progress = made()
     table.run([Item("a", 1, "south", birth(), ["north"]), Item("a", 2, "north")], "json")
     assert progress.told == ["item 0", "opening", "stepping", "stepping", "item 1", "stepping"]
+
+
+def test_an_environment_may_draw_tasks_by_its_own_rule() -> None:
+    table = EpisodeTable({"maze": DrawingFamily()}, Progress())
+    assert table.draw(DrawTask("maze", "train", 9, {})).fragment == b"maze-9"
+    assert kinds([table.draw(DrawTask("maze", "nowhere", 9, {}))]) == ["unknown-split"]
+    assert kinds([table.draw(DrawTask("maze", "train", 99, {}))]) == ["environment-error"]

@@ -17,6 +17,7 @@ from shared.prompting import (
     parse_action,
 )
 from shared.recipe import PromptSettings
+from shared.schemas.environment import MAX_ACTION_CHARS
 from tests.tokenizers import CHAT_TEMPLATE, write_tokenizer
 
 WORDS = "put the mug on desk 1 2 3 4 look see nothing go to [ ] > user assistant hall room act obs"
@@ -172,7 +173,7 @@ def test_the_last_tagged_action_counts_and_without_tags_the_whole_text_does(text
 def test_whatever_is_generated_can_be_sent(text: str) -> None:
     for form in ActionFormat:
         action = parse_action(text + "x" * 20_000, form)
-        assert 0 < len(action) <= 10_000
+        assert 0 < len(action) <= MAX_ACTION_CHARS
         assert action.isprintable() or not any(ord(letter) < 32 for letter in action)
 
 

@@ -7,9 +7,9 @@ lives in each worker process. `EnvironmentFamily.open` gives an `Environment`: o
 Everything here is plain data and synchronous code: the server owns processes, HTTP, the journal and deadlines.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Protocol, Self, overload, runtime_checkable
 
 from shared.schemas.environment import EnvironmentDescription, InfoValue, StateKeyKind
 
@@ -64,12 +64,67 @@ class EnvironmentFamily(Protocol):
         ...
 
     def tasks(self, split: str) -> Sequence[str]:
-        """The stable task ids of a split, in order. Raises `UnknownSplitError`."""
+        """The stable task ids of a split, in order; `NumberedTasks` where there are very many.
+
+        Raises `UnknownSplitError`.
+        """
         ...
 
     def open(self, task_id: str, options: Mapping[str, InfoValue]) -> Environment:
         """An episode of a task, not yet reset. Raises `UnknownTaskError` or `InvalidOptionError`."""
         ...
+
+
+@runtime_checkable
+class DrawsTasks(Protocol):
+    """What a family may have besides: a say in which task a session with ``split`` and ``seed`` gets.
+
+    Without it the server draws, each task of the split as likely as any other.
+    """
+
+    def draw(self, split: str, seed: int, options: Mapping[str, InfoValue]) -> str:
+        """The id of a task of the split, the same for the same arguments wherever the data is the same.
+
+        Raises `UnknownSplitError` or `InvalidOptionError`.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class NumberedTasks(Sequence[str]):
+    """The tasks of a split as ``<prefix><number>``: any number of them, in no memory."""
+
+    prefix: str
+    start: int
+    """Number of the first."""
+    stop: int
+    """Number behind the last."""
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        numbers = range(self.start, self.stop)[index]
+        return f"{self.prefix}{numbers}" if isinstance(numbers, int) else [f"{self.prefix}{n}" for n in numbers]
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"{self.prefix}{number}" for number in range(self.start, self.stop))
+
+    def __contains__(self, task_id: object) -> bool:
+        return self.number(task_id) is not None if isinstance(task_id, str) else False
+
+    def number(self, task_id: str) -> int | None:
+        """The number in a task id; None for an id that is not here."""
+        digits = task_id.removeprefix(self.prefix)
+        if len(digits) > 18 or not digits.isdecimal() or task_id != f"{self.prefix}{int(digits)}":
+            return None
+        return int(digits) if self.start <= int(digits) < self.stop else None
 
 
 class EnvironmentDataError(Exception):

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.env_server.environments.base import EnvironmentDataError, InvalidOptionError
-from shared.schemas.environment import InfoValue, OptionDescription
+from services.env_server.environments.base import EnvironmentDataError
+from services.env_server.environments.option import Option, check_options
+from shared.schemas.environment import InfoValue
 
 ENGINE_VARIABLE = "GAGPO_ALFWORLD_ENGINE"
 ENGINES = ("native", "textworld")
@@ -20,35 +21,6 @@ class AlfworldOptions:
     expert: bool = False
     expert_style: str = "optimal"
     expert_seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """What one option is called, means and may be."""
-
-    name: str
-    description: str
-    default: str | int | bool
-    choices: tuple[str, ...] | None = None
-
-    def describe(self) -> OptionDescription:
-        """As ``GET /v1/environments`` shows it."""
-        choices: list[InfoValue] | None = None if self.choices is None else list(self.choices)
-        return OptionDescription(name=self.name, description=self.description, default=self.default, choices=choices)
-
-    def check(self, value: InfoValue) -> None:
-        """Raises `InvalidOptionError` for a value that is not allowed."""
-        allowed: str | None = None
-        if self.choices is not None:
-            if value not in self.choices:
-                allowed = " or ".join(map(repr, self.choices))
-        elif isinstance(self.default, bool):
-            if not isinstance(value, bool):
-                allowed = "true or false"
-        elif not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            allowed = "an integer from 0 on"
-        if allowed is not None:
-            raise InvalidOptionError(self.name, f"{self.name} = {value!r} is not allowed; it must be {allowed}")
 
 
 OPTIONS = (
@@ -84,10 +56,6 @@ def parse_options(given: Mapping[str, InfoValue], engine: str) -> AlfworldOption
 
     Raises `InvalidOptionError` naming the first bad one and what is allowed.
     """
-    known = {option.name: option for option in OPTIONS}
-    for name, value in given.items():
-        if name not in known:
-            raise InvalidOptionError(name, f"ALFWorld has no option {name!r}; it has {', '.join(known)}")
-        known[name].check(value)
+    check_options("ALFWorld", OPTIONS, given)
     values: dict[str, InfoValue] = {"engine": engine, **given}
     return AlfworldOptions(**values)  # type: ignore[arg-type]  # each was checked above

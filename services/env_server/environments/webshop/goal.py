@@ -52,6 +52,6 @@ class GoalTable(Protocol):
         """One goal. Raises IndexError beyond the ends (negative indices too)."""
         ...
 
-    def draw(self, random: Random) -> int:
-        """The index of a goal drawn as the original draws it for ``reset()``: weighted, and off by one."""
+    def draw(self, random: Random, *, mended: bool = False) -> int:
+        """The index of a goal drawn as the original draws it for ``reset()``: weighted, and off by one unless mended."""
         ...

@@ -101,8 +101,8 @@ class _Weighted:
         """How many there are."""
         return len(self._cumulative) - 1
 
-    def draw(self, random: Random) -> int:
-        """The index of a goal drawn by weight, off by one as in the original.
+    def draw(self, random: Random, *, mended: bool = False) -> int:
+        """The index of a goal drawn by weight: by its own when ``mended``, else off by one as in the original.
 
         By accident there, the sums of weights are searched as if they did not begin with 0. So the first goal never
         comes, each other one comes with the weight of the goal before it, and the last one with its own weight besides.
@@ -111,7 +111,7 @@ class _Weighted:
         if not len(self):
             raise IndexError("there is no goal to draw")
         point = random.random() * self._cumulative[-1]
-        return min(bisect_right(self._cumulative, point), len(self) - 1)
+        return min(bisect_right(self._cumulative, point) - mended, len(self) - 1)
 
     def _check(self, index: int) -> None:
         if not 0 <= index < len(self):
