@@ -12,6 +12,7 @@ from typing import NamedTuple
 from services.env_server.environments.webshop.shopping import views
 from services.env_server.environments.webshop.shopping.piece import Piece
 from services.env_server.environments.webshop.shopping.state import SubPage
+from shared.schemas.environment import InfoValue
 
 
 class Button(Enum):
@@ -86,9 +87,9 @@ class Actions:
         """``targets`` is clickable text → what it does, in the original's order."""
         self.targets = targets
         self.search_bar = search_bar
-        self.clickables = list(targets)
+        self.clickables = tuple(targets)
         clicks = [f"click[{text}]" for text, target in targets.items() if target is not Button.SEARCH]
-        self.admissible = ["search[<query>]", *clicks] if search_bar else clicks
+        self.admissible = ("search[<query>]", *clicks) if search_bar else tuple(clicks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,8 @@ class Page:
     """A page as a session sees it."""
 
     url: str
+    parts: Mapping[str, InfoValue]
+    """What the url is made of."""
     blocks: tuple[Block, ...]
     actions: Actions
 

@@ -11,7 +11,7 @@ from services.env_server.environments.webshop.shopping.piece import Piece, Role
 from services.env_server.environments.webshop.shopping.product_blocks import ProductBlocks
 from services.env_server.environments.webshop.shopping.results import Results
 from services.env_server.environments.webshop.shopping.state import PageKind, ShopState
-from services.env_server.environments.webshop.shopping.url import page_url
+from services.env_server.environments.webshop.shopping.url import page_url, url_parts
 from services.env_server.environments.webshop.world import World
 
 PER_PAGE = 10
@@ -26,6 +26,8 @@ _NEXT = Block(Piece("Next >", Role.BUTTON))
 _HOME_ACTIONS = Actions({Button.SEARCH.value: Button.SEARCH}, search_bar=True)
 _SUB_PAGE_ACTIONS = Actions({button.value: button for button in (Button.BACK_TO_SEARCH, Button.PREVIOUS)})
 _NO_ACTIONS = Actions({})
+
+_Content = tuple[tuple[Block, ...], Actions]
 
 
 @dataclass(frozen=True)
@@ -62,28 +64,29 @@ class Pages:
 
     def page(self, state: ShopState, errand: Errand) -> Page:
         """The page that a session sees. Raises `SearchError` where its results cannot be listed."""
-        if state.product is not None:
-            return self._product_page(state, errand, self._blocks(state.product))
-        url = page_url(state, errand.session, "")
-        if state.kind is PageKind.HOME:
-            return Page(url, (errand.home,), _HOME_ACTIONS)
-        return self._result_page(state, errand, url)
-
-    def _product_page(self, state: ShopState, errand: Errand, blocks: ProductBlocks) -> Page:
-        url = page_url(state, errand.session, blocks.product.asin)
-        if state.kind is PageKind.DONE:
-            return Page(url, (_receipt(state, blocks.product.asin),), _NO_ACTIONS)
-        if state.sub_page is not None:
-            return Page(url, (errand.heading, _PREVIOUS, blocks.sub_page(state.sub_page)), _SUB_PAGE_ACTIONS)
-        clicked = self._clicked(state, url, blocks)
-        options = blocks.options(clicked) if clicked else blocks.unchosen
-        if errand.show_attributes:
-            item, actions = blocks.item_with_attributes, blocks.actions_with_attributes
+        product = None if state.product is None else self._blocks(state.product)
+        asin = "" if product is None else product.product.asin
+        url = page_url(state, errand.session, asin)
+        if product is not None:
+            blocks, actions = self._product_page(state, errand, product, url)
+        elif state.kind is PageKind.RESULTS:
+            blocks, actions = self._result_page(state, errand)
         else:
-            item, actions = blocks.item, blocks.actions
-        return Page(url, (errand.heading, _PREVIOUS, options, item), actions)
+            blocks, actions = (errand.home,), _HOME_ACTIONS
+        return Page(url, url_parts(state, errand.session, asin), blocks, actions)
 
-    def _result_page(self, state: ShopState, errand: Errand, url: str) -> Page:
+    def _product_page(self, state: ShopState, errand: Errand, product: ProductBlocks, url: str) -> _Content:
+        if state.kind is PageKind.DONE:
+            return (_receipt(state, product.product.asin),), _NO_ACTIONS
+        if state.sub_page is not None:
+            return (errand.heading, _PREVIOUS, product.sub_page(state.sub_page)), _SUB_PAGE_ACTIONS
+        clicked = self._clicked(state, url, product)
+        options = product.options(clicked) if clicked else product.unchosen
+        if errand.show_attributes:
+            return (errand.heading, _PREVIOUS, options, product.item_with_attributes), product.actions_with_attributes
+        return (errand.heading, _PREVIOUS, options, product.item), product.actions
+
+    def _result_page(self, state: ShopState, errand: Errand) -> _Content:
         found = self._results.find(state.query or "", errand.session)
         number = state.page_number or 0
         buttons = [Button.BACK_TO_SEARCH]
@@ -100,7 +103,7 @@ class Pages:
             shown = self._blocks(product)
             blocks.append(shown.listed_as_visited if product in state.visited else shown.listed)
             targets[shown.product.asin.lower()] = OpenProduct(product)
-        return Page(url, tuple(blocks), Actions(targets))
+        return tuple(blocks), Actions(targets)
 
     def _clicked(self, state: ShopState, url: str, blocks: ProductBlocks) -> Collection[str]:
         """The option values that an item page shows as clicked."""

@@ -3,6 +3,7 @@
 import json
 
 from services.env_server.environments.webshop.shopping.state import PageKind, ShopState
+from shared.schemas.environment import InfoValue
 
 BASE = "http://127.0.0.1:3000"
 """Where the original's shop pretends to live."""
@@ -26,6 +27,18 @@ def page_url(state: ShopState, session: str, asin: str) -> str:
             return f"{BASE}/{state.kind}/{session}/{asin}/{query}/{page}/{state.chosen()}"
         case PageKind.DONE:
             return f"{BASE}/{state.kind}/{session}/{asin}/{state.chosen()}"
+
+
+def url_parts(state: ShopState, session: str, asin: str) -> dict[str, InfoValue]:
+    """What the url of a page is made of, by name; the parts that it does not have are left out."""
+    parts: dict[str, InfoValue] = {"kind": state.kind.value, "session": session}
+    if state.product is not None:
+        parts |= {"asin": asin, "options": dict(state.options)}
+    if state.query is not None and state.kind is not PageKind.DONE:
+        parts |= {"keywords": list(state.query.split(" ")), "page": state.page_number}
+    if state.sub_page is not None:
+        parts["sub_page"] = state.sub_page.value
+    return parts
 
 
 def kind_by_text(url: str) -> PageKind:
