@@ -1,0 +1,146 @@
+"""The rich style: long titles, descriptions and features, in the shape of real listings."""
+
+from services.env_server.environments.webshop.generator.blueprint import Blueprint, Trait
+from services.env_server.environments.webshop.generator.dice import Dice
+from services.env_server.environments.webshop.generator.kinds import Place
+from services.env_server.environments.webshop.generator.listing import (
+    Listing,
+    joined,
+    placed,
+    sentence_case,
+    spoken,
+    title_nouns,
+    titled,
+)
+
+MOST_NOUN_TRAITS = 3
+"""Attributes with nouns in one title. More would make two products of the same kind look like different kinds to the
+reward: it divides the nouns in common by all nouns wanted, and a tenth is the least that counts."""
+
+OPENINGS = (
+    "Meet the {look} {kind} from {brand}.",
+    "This {look} {kind} was made with everyday life in mind.",
+    "{brand} brings you a {look} {kind} at a fair price.",
+    "Looking for something {look}? This {kind} by {brand} does the job.",
+    "A {look} choice for anyone who needs {article}{kind}.",
+    "Our {look} {kind} keeps its promise year after year.",
+)
+SENTENCES = {
+    Place.IS: (
+        "The {kind} is {it}.",
+        "It is {it}, as our customers asked.",
+        "Because it is {it}, you save time and trouble.",
+        "We made sure that it is {it}.",
+        "You will notice at once that it is {it}.",
+    ),
+    Place.WITH: (
+        "It comes with {it}.",
+        "Made with {it} for a better result.",
+        "Thanks to the version with {it}, you can rely on it every day.",
+        "We chose a design with {it} after many tests.",
+        "Enjoy the comfort of {article}{kind} with {it}.",
+    ),
+    Place.FOR: (
+        "A good match for {it}.",
+        "It works well for {it}.",
+        "Made for {it} and much more.",
+        "Many people buy it for {it}.",
+        "Give it as a present or keep it for {it}.",
+    ),
+}
+DETAIL_SENTENCES = (
+    "The {it} completes the picture.",
+    "Note the {it} in our photos.",
+    "A practical extra: {it}.",
+    "We also thought of the {it}.",
+)
+CLOSINGS = (
+    "Please check the measurements before you order.",
+    "If anything is wrong, write to us and we will answer within one day.",
+    "Colors may look a little different on your screen.",
+    "Packed with care and sent in a plain box.",
+    "Every {kind} is inspected twice before it leaves our warehouse.",
+    "Our support team is there for you around the clock.",
+)
+HEADINGS = {
+    Place.IS: ("{It} design: ", "{It} - ", "Truly {it}: ", "Why {it}? "),
+    Place.WITH: ("With {it}: ", "{It}: ", "Featuring {it} - ", "Now with {it}: "),
+    Place.FOR: ("Great for {it}: ", "For {it} - ", "Perfect for {it}: ", "Ideal for {it}: "),
+}
+PROMISES = (
+    "a difference that you can feel from the first day.",
+    "one thing less to worry about.",
+    "tested by our own team again and again.",
+    "this is what sets the {kind} apart from cheaper ones.",
+    "a small point that matters in daily use.",
+    "you asked for it and we listened.",
+    "the reason why so many customers come back.",
+)
+
+
+def rich_listing(blueprint: Blueprint) -> Listing:
+    """The words of a product. Every attribute is in the indexed part: title, description or first feature."""
+    dice = Dice(iter(blueprint.wording).__next__)
+    shown = _shown(blueprint.traits)
+    title = rich_title(blueprint, shown, dice)
+    described = dice.chance(0.72)
+    return Listing(
+        title=title,
+        title_nouns=title_nouns(blueprint, shown),
+        description=rich_description(blueprint, dice) if described else "",
+        bullets=rich_bullets(blueprint, dice, first_names_all=not described),
+    )
+
+
+def _shown(traits: tuple[Trait, ...]) -> list[Trait]:
+    """The attributes that go into the title: the first ones, among them what a family differs in."""
+    shown = list(traits[:5])
+    with_nouns = [trait for trait in shown if trait.place is not Place.IS]
+    return [trait for trait in shown if trait.place is Place.IS or trait in with_nouns[:MOST_NOUN_TRAITS]]
+
+
+def rich_title(blueprint: Blueprint, shown: list[Trait], dice: Dice) -> str:
+    """Such as ``Melvanix KX482 Modern Solid Wood Console Table with Steel Frame, for Living Room (Oak)``."""
+    is_, with_, for_ = (placed(shown, place) for place in Place)
+    model = f" {blueprint.model}" if blueprint.model else ""
+    before = titled(" ".join((blueprint.looks[0], *is_[:1], blueprint.kind.name)))
+    pieces = [f"with {titled(joined(with_))}"] if with_ else []
+    middle = [titled(text) for text in is_[1:]] + [titled(detail) for detail in blueprint.details[: 1 + dice.below(2)]]
+    last = [f"for {titled(joined(for_))}"] if for_ else []
+    pieces += middle + last if dice.chance(0.6) else last + middle
+    first_values = [values[0] for values in blueprint.options.values()]
+    tag = titled(", ".join(first_values)) if first_values and dice.chance(0.6) else ""
+    separator = dice.pick((", ", ", ", " - ", " | "))
+    head = f"{blueprint.brand}{model} {before}"
+    title = f"{head} {separator.join(pieces)}" if with_ else separator.join((head, *pieces))
+    return f"{title} ({tag})" if tag else title
+
+
+def rich_description(blueprint: Blueprint, dice: Dice) -> str:
+    """A paragraph with a sentence for every attribute."""
+    kind = blueprint.kind
+    opening = dice.pick(OPENINGS).format(
+        look=blueprint.looks[-1], kind=kind.name, brand=blueprint.brand, article=kind.article
+    )
+    sentences = [
+        dice.pick(SENTENCES[trait.place]).format(kind=kind.name, article=kind.article, it=spoken(trait.text))
+        for trait in blueprint.traits
+    ]
+    detail = dice.pick(DETAIL_SENTENCES).format(it=blueprint.details[0])
+    closing = dice.pick(CLOSINGS).format(kind=kind.name)
+    return " ".join((opening, *sentences, detail, closing))
+
+
+def rich_bullets(blueprint: Blueprint, dice: Dice, first_names_all: bool) -> tuple[str, ...]:
+    """Three to six features; the first is part of what is searched."""
+    kind = blueprint.kind
+    bullets = []
+    if first_names_all:
+        named = ", ".join(spoken(trait.text) for trait in blueprint.traits)
+        bullets.append(f"{sentence_case(kind.name)}: {named}.")
+    for trait in blueprint.traits[:5]:
+        text = spoken(trait.text)
+        heading = dice.pick(HEADINGS[trait.place]).format(it=text, It=sentence_case(text))
+        bullets.append(heading + dice.pick(PROMISES).format(kind=kind.name))
+    bullets.append(f"{sentence_case(blueprint.details[-1])} and {blueprint.looks[0]} finish.")
+    return tuple(bullets)
