@@ -56,7 +56,8 @@ class Episode:
     """Key of the state in which the episode stopped."""
     won: bool
     score: float
-    """Sum of the environment's own rewards."""
+    """How well it went: the last ``info.score`` where the environment grades its episodes (from 0 to 1), whatever it
+    pays for; else the sum of the environment's own rewards."""
     optimal_steps: int | None = None
     """Length of the expert's plan, where the environment was asked for it."""
 

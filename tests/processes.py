@@ -1,5 +1,6 @@
 """Real servers for the tests: started as processes on free ports, waited for, and always ended."""
 
+import json
 import os
 import signal
 import subprocess
@@ -26,6 +27,14 @@ MAZE = {
     "GAGPO_ENV_WORKERS": "2",
 }
 """Variables of an env server that serves the tests' maze."""
+
+MAZE_AND_BEACH = {
+    "GAGPO_ENV_ENVIRONMENTS": json.dumps(
+        {"maze": "tests.environments.maze:MazeFamily", "beach": "tests.environments.beach:BeachFamily"}
+    ),
+    "GAGPO_ENV_SERVE": '["maze", "beach"]',
+}
+"""Variables of one that serves the tests' beach as well."""
 
 
 @dataclass(slots=True)

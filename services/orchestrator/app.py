@@ -28,7 +28,7 @@ def create_app(settings: OrchestratorSettings, on_end: Callable[[BaseException |
     Raises `shared.recipe.RecipeError` for a recipe that can't be used.
     """
     recipe = load_recipe(settings.recipe)
-    metrics = OrchestratorMetrics()
+    metrics = OrchestratorMetrics([environment.name for environment in recipe.environments])
     progress = Progress(settings.job)
 
     @asynccontextmanager
@@ -62,7 +62,7 @@ async def _work(
         players = await stack.enter_async_context(open_players(recipe, servers))
         maker = GroupMaker(
             players.environments,
-            players.player,
+            players.by_environment,
             metrics,
             group_size=rollout.group_size,
             concurrency=rollout.concurrency,

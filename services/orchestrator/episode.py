@@ -1,9 +1,11 @@
 """One episode: prompt, sample, step, until the environment or a limit ends it."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from services.orchestrator.environments import EnvironmentPool, Session
-from services.orchestrator.policy import PolicyPool
+from services.orchestrator.policy import PolicyPool, Sampling
 from shared.prompting import PromptBuilder, PromptTooLongError
 from shared.schemas.environment import Observation
 from shared.schemas.policy import GenerateResult
@@ -11,13 +13,16 @@ from shared.trajectory import Episode, EpisodeEnd, Step
 
 
 class EpisodePlayer:
-    """Plays episodes with one policy, one way to prompt it, and one set of env servers."""
+    """Plays episodes of one environment: with one policy, one way to prompt it, and one way to sample from it."""
 
-    def __init__(self, environments: EnvironmentPool, policy: PolicyPool, prompts: PromptBuilder) -> None:
+    def __init__(
+        self, environments: EnvironmentPool, policy: PolicyPool, prompts: PromptBuilder, sampling: Sampling
+    ) -> None:
         """The pools have to be open while this is used."""
         self._environments = environments
         self._policy = policy
         self._prompts = prompts
+        self._sampling = sampling
 
     async def play(self, session: Session, least_version: int, seeds: "TurnSeeds") -> Episode:
         """Play a fresh session to its end; every token is of ``least_version`` or newer.
@@ -37,7 +42,7 @@ class EpisodePlayer:
                     raise  # an episode of no steps would teach nothing and hide a wrong setting
                 end = EpisodeEnd.PROMPT_LIMIT
                 break
-            sampled = await self._policy.generate(prompt, least_version, seeds.at(len(steps)))
+            sampled = await self._policy.generate(prompt, self._sampling, least_version, seeds.at(len(steps)))
             action = self._prompts.action(sampled.token_ids)
             after = await self._environments.step(session, action, now.step_index)
             steps.append(_step(now, prompt, sampled, action, after.reward, _flag(after, "valid_action", True)))
@@ -53,7 +58,7 @@ class EpisodePlayer:
             end=end,
             final_state_key=now.state_key,
             won=_flag(now, "won", False),
-            score=sum(step.reward for step in steps),
+            score=_score(now, steps),
             optimal_steps=optimal if isinstance(optimal, int) and not isinstance(optimal, bool) else None,
         )
 
@@ -84,6 +89,13 @@ def _step(
         reward=reward,
         valid_action=valid,
     )
+
+
+def _score(end: Observation, steps: Sequence[Step]) -> float:
+    score = end.info.get("score")
+    if isinstance(score, int | float) and not isinstance(score, bool):
+        return float(score)
+    return sum(step.reward for step in steps)
 
 
 def _flag(observation: Observation, name: str, default: bool) -> bool:

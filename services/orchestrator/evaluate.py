@@ -3,19 +3,22 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import uvloop
 from tqdm import tqdm
 
 from services.orchestrator.environments import SetupError
-from services.orchestrator.evaluation import EvaluationError, evaluate, evaluation_plan
+from services.orchestrator.evaluation import evaluate
+from services.orchestrator.evaluation_plan import evaluation_plan
+from services.orchestrator.evaluation_report import EvaluatedEpisode, EvaluationError
 from services.orchestrator.http import ServerProblemError, ServerUnavailableError
 from services.orchestrator.setup import Servers, open_players, task_sources
 from shared.files import write_atomically
 from shared.prompting import TemplateError, TokenizerError
 from shared.recipe import Recipe, RecipeError, load_recipe
-from shared.schemas.evaluation import EvaluationReport
+from shared.schemas.evaluation import EpisodeFigures, EvaluationReport
 from shared.telemetry import configure_logging
 
 _FAULTS = (
@@ -42,13 +45,22 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     _write(report, given.out)
-    interval = report.success_interval
-    print(
-        f"{report.success_rate:.1%} of {report.episodes} episodes won (95% interval {interval.low:.1%} to "
-        f"{interval.high:.1%}), {report.mean_steps:.1f} steps on average, policy version {report.policy_version}: "
-        f"{given.out}"
-    )
+    for name, figures in report.environments.items():
+        print(f"{name}: {_told(figures)}")
+    print(f"policy version {report.policy_version}, report {given.out}")
     return 0
+
+
+def _told(figures: EpisodeFigures) -> str:
+    success, score = figures.success_interval, figures.score_interval
+    told = (
+        f"{figures.success_rate:.1%} of {figures.episodes} episodes won (95% {success.low:.1%} to {success.high:.1%})"
+    )
+    if figures.graded:
+        told += f", mean score {figures.mean_score:.3f}"
+        if score is not None:
+            told += f" (95% {score.low:.3f} to {score.high:.3f})"
+    return f"{told}, {figures.mean_steps:.1f} steps on average"
 
 
 def uvloop_runner() -> asyncio.Runner:
@@ -59,22 +71,40 @@ def uvloop_runner() -> asyncio.Runner:
 async def _evaluate(recipe: Recipe, given: argparse.Namespace) -> EvaluationReport:
     temperature = recipe.evaluation.temperature if given.temperature is None else given.temperature
     servers = Servers(given.env_url.split(","), given.policy_url.split(","), given.timeout, given.deadline)
-    if given.split is not None:
-        environments = [one.model_copy(update={"eval_split": given.split}) for one in recipe.environments]
-        recipe = recipe.model_copy(update={"environments": environments})
+    recipe = _with_splits(recipe, given.split)
     async with open_players(recipe, servers, temperature) as players:
         sources = task_sources(recipe, players.descriptions, held_out=True)
         plan = evaluation_plan(recipe, sources, given.episodes, given.seed, temperature)
-        done, won = 0, 0
+        seen: dict[str, list[bool]] = {part.environment.name: [] for part in plan.parts}
         with tqdm(total=plan.episodes, desc=given.label, unit="episode", disable=given.quiet) as bar:
 
-            def on_episode(was_won: bool) -> None:
-                nonlocal done, won
-                done, won = done + 1, won + was_won
+            def on_episode(outcome: EvaluatedEpisode) -> None:
+                seen[outcome.environment].append(outcome.episode.won)
                 bar.update()
-                bar.set_postfix_str(f"success {won / done:.0%}", refresh=False)
+                bar.set_postfix_str(_success(seen), refresh=False)
 
             return await evaluate(players, plan, on_episode)
+
+
+def _with_splits(recipe: Recipe, given: list[str]) -> Recipe:
+    """``NAME`` is the split of every environment, ``ENVIRONMENT=NAME`` of one. Raises `SetupError`."""
+    environments = list(recipe.environments)
+    for one in given:
+        environment, _, split = one.rpartition("=")
+        if environment and environment not in {known.name for known in environments}:
+            raise SetupError(f"--split {one}: the recipe has {', '.join(known.name for known in environments)}")
+        environments = [
+            known.model_copy(update={"eval_split": split}) if environment in ("", known.name) else known
+            for known in environments
+        ]
+    return recipe.model_copy(update={"environments": environments})
+
+
+def _success(seen: Mapping[str, Sequence[bool]]) -> str:
+    rates = {name: f"{sum(won) / len(won):.0%}" for name, won in seen.items() if won}
+    if len(seen) == 1:
+        return f"success {next(iter(rates.values()))}"
+    return "success " + ", ".join(f"{name} {rate}" for name, rate in rates.items())
 
 
 def _write(report: EvaluationReport, out: Path) -> None:
@@ -88,8 +118,16 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--env-url", required=True, help="env servers, separated by commas")
     parser.add_argument("--policy-url", required=True, help="policy servers, separated by commas")
     parser.add_argument("--out", required=True, type=Path, help="where the report goes (JSON)")
-    parser.add_argument("--episodes", type=_at_least_one, help="how many; the recipe's evaluation.episodes by default")
-    parser.add_argument("--split", help="split of every environment; the recipe's eval_split by default")
+    parser.add_argument(
+        "--episodes", type=_at_least_one, help="how many, shared out by weight; the recipe's by default"
+    )
+    parser.add_argument(
+        "--split",
+        action="append",
+        default=[],
+        metavar="[ENVIRONMENT=]SPLIT",
+        help="split of every environment, or of one; the recipe's eval_split by default",
+    )
     parser.add_argument("--seed", type=int, help="draws tasks and seeds sampling; the recipe's by default")
     parser.add_argument("--temperature", type=float, help="sampling temperature; the recipe's by default")
     parser.add_argument("--timeout", type=float, default=120.0, help="longest try of a request, in seconds")

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.orchestrator.environments import EnvironmentPool, Session
@@ -44,7 +45,7 @@ class GroupMaker:
     def __init__(
         self,
         environments: EnvironmentPool,
-        player: EpisodePlayer,
+        players: Mapping[str, EpisodePlayer],
         metrics: OrchestratorMetrics,
         *,
         group_size: int,
@@ -52,9 +53,11 @@ class GroupMaker:
         retries: int,
         seed: int,
     ) -> None:
-        """``retries`` is how often a failed episode is played again; ``seed`` decides the sampling."""
+        """``players`` by environment; ``retries`` is how often a failed episode is played again; ``seed`` decides the
+        sampling.
+        """
         self._environments = environments
-        self._player = player
+        self._players = players
         self._metrics = metrics
         self._group_size = group_size
         self._retries = retries
@@ -88,22 +91,23 @@ class GroupMaker:
         async with self._slots:
             for attempt in range(self._retries + 1):
                 if attempt:
-                    self._metrics.episodes_retried.inc()
+                    self._metrics.episodes_retried.labels(order.environment.name).inc()
                     await asyncio.sleep(_RETRY_PAUSE_S * attempt)
                 try:
                     session = await (opened.session(place) if attempt == 0 else opened.replacement())
                     seeds = TurnSeeds(self._seed, order.step, order.index, place, attempt)
-                    return await self._play(session, order.least_version, seeds)
+                    return await self._play(order, session, seeds)
                 except EPISODE_FAILURES as error:
                     failure = f"episode {place} failed {attempt + 1} times, last: {error}"
                     logger.warning(failure, extra={"step": order.step, "group": order.index, "episode": place})
             raise GroupLostError(failure)
 
-    async def _play(self, session: Session, least_version: int, seeds: TurnSeeds) -> "_Played":
+    async def _play(self, order: GroupOrder, session: Session, seeds: TurnSeeds) -> "_Played":
         started = time.monotonic()
         self._metrics.episodes_in_flight.inc()
         try:
-            episode = await self._player.play(session, least_version, seeds)
+            player = self._players[order.environment.name]
+            episode = await player.play(session, order.least_version, seeds)
             return _Played(session, episode, started, time.monotonic())
         finally:
             self._metrics.episodes_in_flight.dec()

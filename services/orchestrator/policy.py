@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 
 from services.orchestrator.http import ReplicaSet, ServerUnavailableError
-from shared.recipe import Recipe
+from shared.recipe import SamplingDefaults
 from shared.schemas.policy import FinishReason, GenerateRequest, GenerateResult, SamplingSettings
 
 _STALE_WAIT_S = 0.25
@@ -22,9 +22,8 @@ class Sampling:
     stop_token_ids: tuple[int, ...]
 
     @classmethod
-    def from_recipe(cls, recipe: Recipe, stop_token_ids: list[int], temperature: float | None = None) -> "Sampling":
-        """The recipe's sampling, with another temperature if one is given."""
-        given = recipe.sampling
+    def of(cls, given: SamplingDefaults, stop_token_ids: list[int], temperature: float | None = None) -> "Sampling":
+        """A recipe's sampling, with another temperature if one is given."""
         return cls(
             max_tokens=given.max_tokens,
             temperature=given.temperature if temperature is None else temperature,
@@ -37,19 +36,17 @@ class Sampling:
 class PolicyPool:
     """All policy servers together."""
 
-    def __init__(self, replicas: ReplicaSet, sampling: Sampling, deadline_s: float) -> None:
+    def __init__(self, replicas: ReplicaSet, deadline_s: float) -> None:
         """``replicas`` has to be open while this is used; ``deadline_s`` bounds the wait for new enough weights."""
         self._replicas = replicas
-        self._sampling = sampling
         self._deadline_s = deadline_s
 
-    async def generate(self, prompt: list[int], least_version: int, seed: int) -> GenerateResult:
+    async def generate(self, prompt: list[int], sampling: Sampling, least_version: int, seed: int) -> GenerateResult:
         """Sample an action; all its tokens are of version ``least_version`` or newer.
 
         Raises `ServerProblemError`, and `ServerUnavailableError` when no server has weights that new within the
         deadline.
         """
-        sampling = self._sampling
         request = GenerateRequest.model_construct(
             prompt_token_ids=prompt,
             sampling=SamplingSettings.model_construct(

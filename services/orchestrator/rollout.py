@@ -149,15 +149,16 @@ class Rollout:
         except GroupLostError as error:
             logger.error("group dropped: %s", error, extra=about)
             if await self._writer.drop(order.step, order.index, str(error)):
-                tally.dropped += 1
-                self._metrics.groups_dropped.inc()
+                name = order.environment.name
+                tally.drop(name)
+                self._metrics.groups_dropped.labels(name).inc()
                 await self._events.emit(
-                    "group-dropped", {"step": order.step, "index": order.index, "reason": str(error)}
+                    "group-dropped",
+                    {"step": order.step, "index": order.index, "environment": name, "reason": str(error)},
                 )
             return
         if await self._writer.add(group, self._patience.trainer_deadline_s):
             tally.add(group)
-            self._metrics.groups_added.inc()
             self._metrics.count_group(group)
             await self._events.emit("group", group_payload(group))
 

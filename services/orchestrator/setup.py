@@ -29,7 +29,8 @@ class Players:
     """Everything that playing episodes takes."""
 
     environments: EnvironmentPool
-    player: EpisodePlayer
+    by_environment: dict[str, EpisodePlayer]
+    """Name of the environment → who plays it."""
     descriptions: dict[str, EnvironmentDescription]
 
 
@@ -39,8 +40,8 @@ async def open_players(recipe: Recipe, servers: Servers, temperature: float | No
 
     Raises `SetupError` where the servers do not fit together, and what the prompt's template or the tokenizer raise.
     """
-    builder = PromptBuilder(recipe.prompt, PolicyTokenizer(recipe.model.path))
-    sampling = Sampling.from_recipe(recipe, builder.stop_token_ids, temperature)
+    tokenizer = PolicyTokenizer(recipe.model.path)
+    builders = [PromptBuilder(environment.prompt, tokenizer) for environment in recipe.environments]
     async with AsyncExitStack() as stack:
         env_replicas = await stack.enter_async_context(
             ReplicaSet(servers.env_urls, servers.request_timeout_s, servers.request_deadline_s)
@@ -49,9 +50,14 @@ async def open_players(recipe: Recipe, servers: Servers, temperature: float | No
             ReplicaSet(servers.policy_urls, servers.request_timeout_s, servers.request_deadline_s)
         )
         environments = EnvironmentPool(env_replicas)
-        policy = PolicyPool(policy_replicas, sampling, servers.request_deadline_s)
-        descriptions = await environments.describe()
-        yield Players(environments, EpisodePlayer(environments, policy, builder), descriptions)
+        policy = PolicyPool(policy_replicas, servers.request_deadline_s)
+        by_environment = {
+            wanted.name: EpisodePlayer(
+                environments, policy, builder, Sampling.of(wanted.sampling, builder.stop_token_ids, temperature)
+            )
+            for wanted, builder in zip(recipe.environments, builders, strict=True)
+        }
+        yield Players(environments, by_environment, await environments.describe())
 
 
 def task_sources(recipe: Recipe, descriptions: dict[str, EnvironmentDescription], held_out: bool) -> list[TaskSource]:

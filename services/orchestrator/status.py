@@ -29,6 +29,17 @@ class GroupPlace(Message):
     index: int
 
 
+class EnvironmentStatus(Message):
+    """What was made of one environment."""
+
+    groups_added: int
+    groups_dropped: int
+    episodes: int
+    episodes_won: int
+    mean_score: float
+    """Over the finished episodes; 0 before the first."""
+
+
 class Status(Message):
     """Answer of ``GET /v1/status``."""
 
@@ -50,6 +61,7 @@ class Status(Message):
     prompt_tokens: int
     buffer_bytes: int
     uptime_s: float
+    environments: dict[str, EnvironmentStatus]
 
 
 class Work(Protocol):
@@ -100,7 +112,7 @@ class Progress:
         """Everything about now."""
         running = [] if self._work is None else self._work.running
 
-        def total(name: str) -> int:
+        def gauge(name: str) -> int:
             return int(metrics.registry.get_sample_value(name) or 0)
 
         return Status(
@@ -109,15 +121,27 @@ class Progress:
             reason=self._reason,
             policy_version=None if self._work is None else self._work.policy_version,
             running=[GroupPlace(step=step, index=index) for step, index in running],
-            episodes_in_flight=total("gagpo_orchestrator_episodes_in_flight"),
-            groups_added=total("gagpo_orchestrator_groups_added_total"),
-            groups_dropped=total("gagpo_orchestrator_groups_dropped_total"),
-            episodes=total("gagpo_orchestrator_episodes_total"),
-            episodes_won=total("gagpo_orchestrator_episodes_won_total"),
-            episodes_retried=total("gagpo_orchestrator_episodes_retried_total"),
-            steps=total("gagpo_orchestrator_steps_total"),
-            tokens=total("gagpo_orchestrator_sampled_tokens_total"),
-            prompt_tokens=total("gagpo_orchestrator_prompt_tokens_total"),
-            buffer_bytes=total("gagpo_orchestrator_buffer_bytes"),
+            episodes_in_flight=gauge("gagpo_orchestrator_episodes_in_flight"),
+            groups_added=int(metrics.total(metrics.groups_added)),
+            groups_dropped=int(metrics.total(metrics.groups_dropped)),
+            episodes=int(metrics.total(metrics.episodes)),
+            episodes_won=int(metrics.total(metrics.episodes_won)),
+            episodes_retried=int(metrics.total(metrics.episodes_retried)),
+            steps=int(metrics.total(metrics.steps)),
+            tokens=int(metrics.total(metrics.tokens)),
+            prompt_tokens=int(metrics.total(metrics.prompt_tokens)),
+            buffer_bytes=gauge("gagpo_orchestrator_buffer_bytes"),
             uptime_s=time.monotonic() - self._started,
+            environments={name: _environment_status(metrics, name) for name in metrics.environments},
         )
+
+
+def _environment_status(metrics: OrchestratorMetrics, name: str) -> EnvironmentStatus:
+    episodes = int(metrics.total(metrics.episodes, name))
+    return EnvironmentStatus(
+        groups_added=int(metrics.total(metrics.groups_added, name)),
+        groups_dropped=int(metrics.total(metrics.groups_dropped, name)),
+        episodes=episodes,
+        episodes_won=int(metrics.total(metrics.episodes_won, name)),
+        mean_score=metrics.total(metrics.episode_scores, name) / max(1, episodes),
+    )

@@ -1,6 +1,7 @@
 """What is told about groups and training steps as events, for the progress bar and the dashboard."""
 
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
@@ -12,46 +13,29 @@ _SAMPLE_CHARS = 300
 
 
 @dataclass(slots=True)
-class StepTally:
-    """The groups of one training step that this orchestrator made."""
+class _Counts:
+    """Groups of one environment, or of all."""
 
-    step: int
-    started: float = field(default_factory=time.monotonic)
     groups: int = 0
     dropped: int = 0
     episodes: int = 0
     won: int = 0
     steps: int = 0
     invalid_actions: int = 0
-    tokens: int = 0
-    prompt_tokens: int = 0
     score: float = 0.0
-    staleness_sum: int = 0
-    staleness_most: int = 0
 
     def add(self, group: Group) -> None:
-        """Count a group in."""
         self.groups += 1
         for episode in group.episodes:
             self.episodes += 1
             self.won += episode.won
             self.score += episode.score
             self.steps += len(episode.steps)
-            for step in episode.steps:
-                self.invalid_actions += not step.valid_action
-                self.tokens += len(step.token_ids)
-                self.prompt_tokens += len(step.prompt_token_ids)
-                # A version newer than the step is one that the trainer makes again after a restart.
-                behind = max(0, self.step - int(step.policy_versions.min()))
-                self.staleness_sum += behind
-                self.staleness_most = max(self.staleness_most, behind)
+            self.invalid_actions += sum(not step.valid_action for step in episode.steps)
 
-    def payload(self, held_bytes: int) -> dict[str, JsonValue]:
-        """The event ``rollout``: rates are shares from 0 to 1, or per second since the step's first group began."""
-        seconds = time.monotonic() - self.started
+    def payload(self) -> dict[str, JsonValue]:
         episodes, steps = max(1, self.episodes), max(1, self.steps)
         return {
-            "step": self.step,
             "groups": self.groups,
             "dropped": self.dropped,
             "episodes": self.episodes,
@@ -59,14 +43,54 @@ class StepTally:
             "mean_score": self.score / episodes,
             "mean_steps": self.steps / episodes,
             "invalid_action_rate": self.invalid_actions / steps,
+        }
+
+
+@dataclass(slots=True)
+class StepTally:
+    """The groups of one training step that this orchestrator made."""
+
+    step: int
+    started: float = field(default_factory=time.monotonic)
+    tokens: int = 0
+    prompt_tokens: int = 0
+    staleness_sum: int = 0
+    staleness_most: int = 0
+    _all: _Counts = field(default_factory=_Counts)
+    _by_environment: defaultdict[str, _Counts] = field(default_factory=lambda: defaultdict(_Counts))
+
+    def add(self, group: Group) -> None:
+        """Count a group in."""
+        self._all.add(group)
+        self._by_environment[group.environment].add(group)
+        for step in (step for episode in group.episodes for step in episode.steps):
+            self.tokens += len(step.token_ids)
+            self.prompt_tokens += len(step.prompt_token_ids)
+            # A version newer than the step is one that the trainer makes again after a restart.
+            behind = max(0, self.step - int(step.policy_versions.min()))
+            self.staleness_sum += behind
+            self.staleness_most = max(self.staleness_most, behind)
+
+    def drop(self, environment: str) -> None:
+        """Count a group that was given up."""
+        self._all.dropped += 1
+        self._by_environment[environment].dropped += 1
+
+    def payload(self, held_bytes: int) -> dict[str, JsonValue]:
+        """The event ``rollout``: rates are shares from 0 to 1, or per second since the step's first group began."""
+        seconds = time.monotonic() - self.started
+        return {
+            "step": self.step,
+            **self._all.payload(),
             "tokens": self.tokens,
             "tokens_per_s": self.tokens / seconds,
-            "prompts_per_s": self.steps / seconds,
+            "prompts_per_s": self._all.steps / seconds,
             "prompt_tokens_per_s": self.prompt_tokens / seconds,
-            "mean_staleness": self.staleness_sum / steps,
+            "mean_staleness": self.staleness_sum / max(1, self._all.steps),
             "max_staleness": self.staleness_most,
             "held_bytes": held_bytes,
             "seconds": seconds,
+            "environments": {name: counts.payload() for name, counts in sorted(self._by_environment.items())},
         }
 
 

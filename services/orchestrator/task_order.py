@@ -1,8 +1,9 @@
 """Which task each group is for: seeded, no repeats within a pass over a split, alike after a restart (DESIGN §7)."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count, islice
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +15,7 @@ class TaskSource:
     size: int
     """Number of tasks."""
     weight: float = 1.0
-    """Share of the draws, relative to the other sources'."""
+    """Share of the tasks, relative to the other sources'."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,24 @@ class TaskChoice:
     """Place of the source in the list that they were drawn from."""
     index: int
     """Index of the task in its split."""
+
+
+def turns(weights: Sequence[float]) -> Iterator[int]:
+    """Whose turn it is, for ever: always of the one that is furthest behind its share, the first among equals.
+
+    So every training step has each environment in the share that its weight says, where drawing lots would not.
+    """
+    total, had = sum(weights), [0] * len(weights)
+    for turn in count(1):
+        chosen = max(range(len(weights)), key=lambda place: weights[place] * turn / total - had[place])
+        had[chosen] += 1
+        yield chosen
+
+
+def shares(weights: Sequence[float], total: int) -> list[int]:
+    """How many of ``total`` each gets."""
+    chosen = list(islice(turns(weights), total))
+    return [chosen.count(place) for place in range(len(weights))]
 
 
 class TaskOrder:
@@ -41,7 +60,7 @@ class TaskOrder:
             raise ValueError("there is no environment to draw tasks from")
         self._sources = list(sources)
         self._seed = seed
-        self._draw = random.Random(f"{seed}/environments")
+        self._turns = turns([source.weight for source in sources])
         self._counts = [0] * len(sources)
         self._choices: list[TaskChoice] = []
         self._permutations: dict[tuple[int, int], list[int]] = {}
@@ -53,8 +72,7 @@ class TaskOrder:
         return self._choices[position]
 
     def _next(self) -> TaskChoice:
-        weights = [source.weight for source in self._sources]
-        chosen = self._draw.choices(range(len(self._sources)), weights)[0]
+        chosen = next(self._turns)
         passes, place = divmod(self._counts[chosen], self._sources[chosen].size)
         self._counts[chosen] += 1
         return TaskChoice(chosen, self._permutation(chosen, passes)[place])

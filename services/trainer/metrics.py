@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from torch.utils.tensorboard import SummaryWriter
 
 from services.trainer.algorithms.diagnostics import SIZE_EDGES
-from services.trainer.step_data import RolloutStats, StepData
+from services.trainer.step_data import GroupStats, StepData
 from services.trainer.update import UpdateStats
 from shared.files import write_atomically
 from shared.recipe import Recipe
@@ -38,27 +38,18 @@ class Phases:
     """The whole step, from the end of the one before."""
 
 
-def step_metrics(
-    step: int, rollout: RolloutStats, data: StepData, update: UpdateStats, dropped: int, phases: Phases
-) -> Metrics:
-    """One flat record; docs/gagpo.md says what each name means. Names are stable."""
-    credit = data.diagnostics
-    sizes = {_size_name(place): count for place, count in enumerate(credit.group_sizes)}
+def step_metrics(step: int, data: StepData, update: UpdateStats, dropped: int, phases: Phases) -> Metrics:
+    """One record; docs/gagpo.md says what each name means. Names are stable.
+
+    What can be told of each environment stands a second time under ``environments``, by the environment's name.
+    """
+    tokens = data.tokens
     return {
         "step": step,
         "version": step + 1,
-        "success_rate": rollout.success_rate,
-        "task_type_success": dict(rollout.task_type_success),
-        "mean_episode_length": rollout.mean_episode_length,
-        "mean_reward": rollout.mean_reward,
-        "invalid_action_share": rollout.invalid_action_share,
-        "truncated_share": rollout.truncated_share,
-        "episodes": rollout.episodes,
-        "groups": len(data.credits),
+        **_group_metrics(data.stats),
         "groups_dropped": dropped,
-        "groups_left_out": data.left_out,
-        "groups_all_fail": rollout.all_fail_groups,
-        "groups_all_success": rollout.all_success_groups,
+        "environments": {name: _group_metrics(stats) for name, stats in data.by_environment.items()},
         "samples": len(data.samples),
         "loss": update.loss,
         "kl_reference": update.kl_reference,
@@ -67,20 +58,40 @@ def step_metrics(
         "entropy": update.entropy,
         "grad_norm": update.grad_norm,
         "learning_rate": update.learning_rate,
+        "staleness_mean": tokens.staleness_mean,
+        "staleness_max": tokens.staleness_max,
+        "logprob_difference_mean": update.logprob_difference_mean,
+        "logprob_difference_max": update.logprob_difference_max,
+        "tokens_generated": tokens.tokens,
+        "tokens_trained": update.trained_tokens,
+        "tokens_per_s_generated": tokens.tokens / phases.total if phases.total else 0.0,
+        "tokens_per_s_trained": update.trained_tokens / phases.update if phases.update else 0.0,
+        **{f"seconds_{name}": seconds for name, seconds in asdict(phases).items()},
+    }
+
+
+def _group_metrics(stats: GroupStats) -> Metrics:
+    credit = stats.credit
+    sizes = {_size_name(place): count for place, count in enumerate(credit.group_sizes)}
+    return {
+        "success_rate": stats.success_rate,
+        "task_type_success": dict(stats.task_type_success),
+        "mean_score": stats.mean_score,
+        "mean_episode_length": stats.mean_episode_length,
+        "mean_reward": stats.mean_reward,
+        "mean_return": stats.mean_return,
+        "invalid_action_share": stats.invalid_action_share,
+        "truncated_share": stats.truncated_share,
+        "episodes": stats.episodes,
+        "groups": stats.groups,
+        "groups_left_out": stats.left_out,
+        "groups_all_fail": stats.all_fail_groups,
+        "groups_all_success": stats.all_success_groups,
         "sibling_share": credit.sibling_share,
         "state_group_sizes": dict[str, JsonValue](sizes),
         "advantage_iqr": credit.advantage_iqr,
         "advantage_beyond_one": credit.advantage_beyond_one,
         "all_fail_weight": credit.all_fail_weight,
-        "staleness_mean": rollout.staleness_mean,
-        "staleness_max": rollout.staleness_max,
-        "logprob_difference_mean": update.logprob_difference_mean,
-        "logprob_difference_max": update.logprob_difference_max,
-        "tokens_generated": rollout.tokens,
-        "tokens_trained": update.trained_tokens,
-        "tokens_per_s_generated": rollout.tokens / phases.total if phases.total else 0.0,
-        "tokens_per_s_trained": update.trained_tokens / phases.update if phases.update else 0.0,
-        **{f"seconds_{name}": seconds for name, seconds in asdict(phases).items()},
     }
 
 

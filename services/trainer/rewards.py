@@ -1,20 +1,38 @@
 """From trajectory groups to what credit assignment sees: rewards scaled, invalid actions penalised."""
 
 from services.trainer.algorithms import CreditEpisode, CreditGroup
-from shared.recipe import RewardSettings
+from shared.recipe import Recipe, RewardSettings
 from shared.trajectory import Episode, EpisodeEnd, Group, Step
+
+
+class Rewards:
+    """What the steps of each environment are worth to the trainer."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        """By the recipe's ``[reward]`` and what its environments have in its place."""
+        self._by_environment = {environment.name: environment.reward for environment in recipe.environments}
+        self._unit = recipe.reward.success
+
+    def of(self, group: Group) -> RewardSettings:
+        """The settings of a group's environment."""
+        return self._by_environment[group.environment]
+
+    def credit_group(self, group: Group) -> CreditGroup:
+        """A trajectory group as an algorithm takes it. States of different environments or tasks never meet."""
+        settings = self.of(group)
+        episodes = [_credit_episode(episode, settings) for episode in group.episodes]
+        return CreditGroup(f"{group.environment}\0{group.task_id}", episodes, settings.success / self._unit)
+
+    def total(self, group: Group) -> float:
+        """Sum of the shaped rewards of all steps of a group."""
+        settings = self.of(group)
+        return sum(shaped_reward(step, settings) for episode in group.episodes for step in episode.steps)
 
 
 def shaped_reward(step: Step, settings: RewardSettings) -> float:
     """The environment's reward times ``success``, less the penalty where it did not understand the action."""
     penalty = 0.0 if step.valid_action else settings.invalid_action_penalty
     return settings.success * step.reward - penalty
-
-
-def credit_group(group: Group, settings: RewardSettings) -> CreditGroup:
-    """A trajectory group as an algorithm takes it. States of different environments or tasks never meet."""
-    episodes = [_credit_episode(episode, settings) for episode in group.episodes]
-    return CreditGroup(f"{group.environment}\0{group.task_id}", episodes)
 
 
 def _credit_episode(episode: Episode, settings: RewardSettings) -> CreditEpisode:

@@ -9,9 +9,42 @@ import numpy as np
 from services.trainer.algorithms import Algorithm, GroupCredit
 from services.trainer.algorithms.diagnostics import CreditDiagnostics, diagnose
 from services.trainer.batching import Samples, make_samples
-from services.trainer.rewards import credit_group, shaped_reward
-from shared.recipe import RewardSettings
+from services.trainer.rewards import Rewards
 from shared.trajectory import EpisodeEnd, Group, Step
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStats:
+    """What came of some groups of a training step, all their episodes together; 0 where there are none."""
+
+    groups: int
+    left_out: int
+    """Groups whose advantages are all zero."""
+    all_fail_groups: int
+    all_success_groups: int
+    episodes: int
+    success_rate: float
+    task_type_success: dict[str, float]
+    mean_score: float
+    mean_episode_length: float
+    mean_reward: float
+    """Mean over episodes of the sum of shaped rewards."""
+    mean_return: float
+    """Mean over episodes of the discounted return from the first step on."""
+    invalid_action_share: float
+    truncated_share: float
+    """Share of episodes that did not end by the environment's rules."""
+    credit: CreditDiagnostics
+
+
+@dataclass(frozen=True, slots=True)
+class TokenStats:
+    """The sampled tokens of a training step."""
+
+    tokens: int
+    staleness_mean: float
+    """Version being trained minus the version that sampled a token, mean over tokens."""
+    staleness_max: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -20,78 +53,77 @@ class StepData:
 
     samples: Samples
     credits: list[GroupCredit]
-    left_out: int
-    """Groups whose advantages are all zero."""
-    diagnostics: CreditDiagnostics
+    stats: GroupStats
+    """Of all groups."""
+    by_environment: dict[str, GroupStats]
+    tokens: TokenStats
 
 
-@dataclass(frozen=True, slots=True)
-class RolloutStats:
-    """The episodes of a training step, all groups together; 0 where there are none."""
-
-    episodes: int
-    success_rate: float
-    task_type_success: dict[str, float]
-    mean_episode_length: float
-    mean_reward: float
-    """Mean over episodes of the sum of shaped rewards."""
-    invalid_action_share: float
-    truncated_share: float
-    """Share of episodes that did not end by the environment's rules."""
-    all_fail_groups: int
-    all_success_groups: int
-    staleness_mean: float
-    """Version being trained minus the version that sampled a token, mean over tokens."""
-    staleness_max: int
-    tokens: int
-    """Sampled tokens."""
-
-
-def assemble(groups: Sequence[Group], algorithm: Algorithm, rewards: RewardSettings) -> StepData:
-    """Samples of all groups that carry signal, in order."""
-    credits = algorithm.credit([credit_group(group, rewards) for group in groups])
+def assemble(groups: Sequence[Group], algorithm: Algorithm, rewards: Rewards, version: int) -> StepData:
+    """Samples of all groups that carry signal, in order, for training the weights of ``version``."""
+    credits = algorithm.credit([rewards.credit_group(group) for group in groups])
     steps: list[Step] = []
     numbers: list[int] = []
     advantages = [np.zeros(0)]
-    left_out, number = 0, count()
+    number = count()
     for group, credit in zip(groups, credits, strict=True):
-        if not credit.advantages.any():
-            left_out += 1
+        if not _has_signal(credit):
             continue
         for episode in group.episodes:
             steps += episode.steps
             numbers += [next(number)] * len(episode.steps)
         advantages.append(credit.advantages)
-    samples = make_samples(steps, numbers, np.concatenate(advantages))
-    return StepData(samples, credits, left_out, diagnose(credits, [not any_won(group) for group in groups]))
+    names = sorted({group.environment for group in groups})
+    places = {name: [place for place, group in enumerate(groups) if group.environment == name] for name in names}
+    return StepData(
+        samples=make_samples(steps, numbers, np.concatenate(advantages)),
+        credits=credits,
+        stats=group_stats(groups, credits, rewards),
+        by_environment={
+            name: group_stats([groups[place] for place in own], [credits[place] for place in own], rewards)
+            for name, own in places.items()
+        },
+        tokens=_token_stats(groups, version),
+    )
 
 
-def any_won(group: Group) -> bool:
-    """Whether an episode of the group succeeded."""
-    return any(episode.won for episode in group.episodes)
-
-
-def rollout_stats(groups: Sequence[Group], version: int, rewards: RewardSettings) -> RolloutStats:
-    """Statistics of the episodes that version ``version`` is trained on."""
+def group_stats(groups: Sequence[Group], credits: Sequence[GroupCredit], rewards: Rewards) -> GroupStats:
+    """Statistics of groups and the credit that their steps got."""
     episodes = [episode for group in groups for episode in group.episodes]
     steps = [step for episode in episodes for step in episode.steps]
     by_type: dict[str, list[bool]] = {}
     for group in groups:
         by_type.setdefault(group.task_type or group.environment, []).extend(e.won for e in group.episodes)
-    staleness = version - np.concatenate([step.policy_versions for step in steps] or [np.zeros(0, np.int32)])
-    return RolloutStats(
+    failed = [not any(episode.won for episode in group.episodes) for group in groups]
+    return GroupStats(
+        groups=len(groups),
+        left_out=sum(not _has_signal(credit) for credit in credits),
+        all_fail_groups=sum(failed),
+        all_success_groups=sum(all(episode.won for episode in group.episodes) for group in groups),
         episodes=len(episodes),
         success_rate=_mean([episode.won for episode in episodes]),
         task_type_success={kind: _mean(won) for kind, won in sorted(by_type.items())},
+        mean_score=_mean([episode.score for episode in episodes]),
         mean_episode_length=_mean([len(episode.steps) for episode in episodes]),
-        mean_reward=sum(shaped_reward(step, rewards) for step in steps) / max(len(episodes), 1),
+        mean_reward=sum(rewards.total(group) for group in groups) / max(len(episodes), 1),
+        mean_return=_mean([value for credit in credits for value in credit.first_returns()]),
         invalid_action_share=_mean([not step.valid_action for step in steps]),
         truncated_share=_mean([episode.end is not EpisodeEnd.TERMINATED for episode in episodes]),
-        all_fail_groups=sum(not any_won(group) for group in groups),
-        all_success_groups=sum(all(episode.won for episode in group.episodes) for group in groups),
+        credit=diagnose(credits, failed),
+    )
+
+
+def _has_signal(credit: GroupCredit) -> bool:
+    return bool(credit.advantages.any())
+
+
+def _token_stats(groups: Sequence[Group], version: int) -> TokenStats:
+    sampled = [step.policy_versions for group in groups for episode in group.episodes for step in episode.steps]
+    staleness = version - np.concatenate(sampled or [np.zeros(0, np.int32)])
+    return TokenStats(
+        tokens=len(staleness),
         staleness_mean=float(staleness.mean()) if len(staleness) else 0.0,
         staleness_max=int(staleness.max(initial=0)),
-        tokens=len(staleness),
     )
 
 

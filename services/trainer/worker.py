@@ -12,7 +12,8 @@ from services.trainer.checkpoints import TrainerState, read_state, restore
 from services.trainer.metrics import Metrics, Phases, step_metrics
 from services.trainer.model import load_policy, load_reference
 from services.trainer.outputs import Outputs
-from services.trainer.step_data import assemble, rollout_stats
+from services.trainer.rewards import Rewards
+from services.trainer.step_data import assemble
 from services.trainer.stopping import StopFlag, StoppedError
 from services.trainer.update import Updater
 from shared.buffer import GroupReader
@@ -67,6 +68,7 @@ class Worker:
         self._flag = flag
         self._deadline_s = deadline_s
         self._algorithm = make_algorithm(recipe)
+        self._rewards = Rewards(recipe)
         self._progress = Progress()
         torch.manual_seed(recipe.seed)
         checkpoint = outputs.checkpoints.latest()
@@ -106,12 +108,12 @@ class Worker:
         return None
 
     def _train_step(self) -> None:
-        progress, updater, rewards = self._progress, self._updater, self._recipe.reward
+        progress, updater = self._progress, self._updater
         step, phases, start = progress.version, Phases(), time.perf_counter()
         groups = self._read(step)
         read = time.perf_counter()
         phases.wait = read - start
-        data = assemble(groups, self._algorithm, rewards)
+        data = assemble(groups, self._algorithm, self._rewards, step)
         phases.advantages = time.perf_counter() - read
         update = updater.update(data.samples, step)
         phases.old_logprobs, phases.update = update.old_logprobs_s, update.update_s
@@ -121,17 +123,16 @@ class Worker:
         progress.consumed += [(step, group.index) for group in groups]
         phases.total = time.perf_counter() - start
         progress.elapsed_s += phases.total
-        rollout = rollout_stats(groups, version=step, rewards=rewards)
         dropped = len(self._reader.dropped(step))
-        progress.metrics = step_metrics(step, rollout, data, update, dropped, phases)
+        progress.metrics = step_metrics(step, data, update, dropped, phases)
         if self._checkpoint_due():
             phases = replace(phases, checkpoint=self._checkpoint())
-            progress.metrics |= step_metrics(step, rollout, data, update, dropped, phases)
+            progress.metrics |= step_metrics(step, data, update, dropped, phases)
         self._outputs.record(step, progress.metrics)
         log.info(
             "step %d: success %.1f%%, %d samples, %.1f s (waited %.1f s)",
             step,
-            100 * rollout.success_rate,
+            100 * data.stats.success_rate,
             len(data.samples),
             phases.total,
             phases.wait,

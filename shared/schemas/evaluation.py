@@ -7,7 +7,7 @@ from shared.trajectory import EpisodeEnd
 
 
 class Interval(Message):
-    """A 95% confidence interval, as shares from 0 to 1."""
+    """A 95% confidence interval."""
 
     low: float
     high: float
@@ -21,7 +21,7 @@ class EpisodeReport(Message):
     task_type: str
     won: bool
     score: float
-    """Sum of the environment's own rewards."""
+    """The environment's own grade, else the sum of its rewards (`shared.trajectory.Episode.score`)."""
     steps: int
     invalid_actions: int
     tokens: int
@@ -38,35 +38,54 @@ class TaskTypeReport(Message):
     won: int
 
 
-class EvaluationReport(Message):
-    """How a policy does on a split. Two reports with equal split, seed, temperature and episodes are comparable."""
+class EpisodeFigures(Message):
+    """What came of at least one episode."""
 
-    environments: list[str]
-    splits: list[str]
-    """The split of each environment."""
-    seed: int
-    temperature: float
-    policy_version: int
-    """The lowest version that sampled a token."""
-    policy_version_last: int
-    """The highest; equal to the lowest unless weights were pushed meanwhile."""
     episodes: int
     won: int
     failed: int = 0
     """Episodes that could not be finished; they are left out of everything else."""
     success_rate: float = Field(ge=0.0, le=1.0)
     success_interval: Interval
-    """Wilson's score interval."""
+    """Wilson's score interval, as shares from 0 to 1."""
+    mean_score: float
+    score_interval: Interval | None
+    """Of the mean score, by the normal approximation; null for a single episode."""
     mean_steps: float
     """Mean length of an episode in steps, lost ones included."""
     mean_steps_won: float | None
     """Mean length of the episodes that were won; null where none was."""
-    mean_score: float
     invalid_action_rate: float
     """Share of steps whose action the environment did not understand."""
     tokens: int
     """Tokens sampled."""
-    seconds: float
     task_types: dict[str, TaskTypeReport]
+
+    @property
+    def graded(self) -> bool:
+        """Whether scores tell more than won and lost."""
+        return self.mean_score != self.success_rate
+
+
+class EnvironmentFigures(EpisodeFigures):
+    """The episodes of one environment."""
+
+    split: str
+
+
+class EvaluationReport(EpisodeFigures):
+    """How a policy does on held-out tasks: the figures of all episodes, and those of each environment.
+
+    Two reports with equal splits, seed, temperature and numbers of episodes are comparable.
+    """
+
+    environments: dict[str, EnvironmentFigures]
+    seed: int
+    temperature: float
+    policy_version: int
+    """The lowest version that sampled a token."""
+    policy_version_last: int
+    """The highest; equal to the lowest unless weights were pushed meanwhile."""
+    seconds: float
     results: list[EpisodeReport]
-    """One entry an episode, in the order in which the tasks were drawn."""
+    """One entry an episode, environment by environment, each in the order in which its tasks were drawn."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.orchestrator.episode import TurnSeeds
-from services.orchestrator.evaluation import wilson_interval
+from services.orchestrator.evaluation_report import mean_interval, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,13 @@ def test_sampling_seeds_are_repeatable_and_apart() -> None:
     assert TurnSeeds(0, 1, 2).at(3) != TurnSeeds(0, 2, 1).at(3)
     assert TurnSeeds(3, 4).at(5) == TurnSeeds(3, 4).at(5)
     TurnSeeds(-1, 0).at(0)
+
+
+def test_the_interval_of_a_mean_is_the_normal_one_and_stays_among_the_values() -> None:
+    interval = mean_interval([0.0, 1.0] * 50)
+    assert interval is not None
+    assert (interval.low, interval.high) == pytest.approx((0.5 - 0.0985, 0.5 + 0.0985), abs=1e-4)
+    narrow = mean_interval([1.0, 1.0, 0.0])
+    assert narrow is not None
+    assert narrow.high == 1.0
+    assert mean_interval([0.3]) is None

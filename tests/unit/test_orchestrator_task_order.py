@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.orchestrator.task_order import TaskOrder, TaskSource
+from services.orchestrator.task_order import TaskOrder, TaskSource, shares
 
 _sources = st.lists(
     st.builds(
@@ -57,18 +57,33 @@ def test_the_order_of_a_seed_never_changes() -> None:
     order = TaskOrder([TaskSource("alfworld", "train", 10), TaskSource("webshop", "train", 10)], 7)
     assert [(choice.source, choice.index) for choice in map(order.choice, range(6))] == [
         (0, 2),
-        (0, 6),
         (1, 3),
-        (0, 1),
+        (0, 6),
         (1, 6),
-        (0, 4),
+        (0, 1),
+        (1, 0),
     ]
 
 
-def test_weights_are_shares() -> None:
+def test_weights_are_shares_of_every_training_step() -> None:
     order = TaskOrder([TaskSource("a", "train", 5, weight=3.0), TaskSource("b", "train", 5, weight=1.0)], 0)
-    counts = Counter(order.choice(position).source for position in range(2000))
-    assert 0.71 < counts[0] / 2000 < 0.79
+    for start in range(0, 400, 16):
+        assert Counter(order.choice(position).source for position in range(start, start + 16)) == {0: 12, 1: 4}
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=6), st.integers(0, 300))
+def test_shares_add_up_and_are_as_the_weights_say(weights: list[float], total: int) -> None:
+    got = shares(weights, total)
+    assert sum(got) == total
+    for weight, number in zip(weights, got, strict=True):
+        assert abs(number - total * weight / sum(weights)) < len(weights)
+
+
+def test_the_tasks_of_an_environment_do_not_depend_on_its_company() -> None:
+    alone = TaskOrder([TaskSource("webshop", "train", 10)], 7)
+    together = TaskOrder([TaskSource("alfworld", "train", 10), TaskSource("webshop", "train", 10, weight=2.0)], 7)
+    own = [choice.index for choice in map(together.choice, range(60)) if choice.source == 1]
+    assert own == [alone.choice(position).index for position in range(40)]
 
 
 def test_an_empty_split_is_refused() -> None:

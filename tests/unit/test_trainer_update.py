@@ -8,14 +8,15 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from services.trainer.algorithms import Gagpo, make_algorithm
+from services.trainer.algorithms import make_algorithm
 from services.trainer.batching import Samples, make_samples, micro_batches
 from services.trainer.checkpoints import CheckpointStore, TrainerState, read_state, restore
 from services.trainer.model import action_logprobs
-from services.trainer.step_data import assemble, rollout_stats
+from services.trainer.rewards import Rewards
+from services.trainer.step_data import assemble
 from services.trainer.stopping import StopFlag, StoppedError
 from services.trainer.update import Updater
-from shared.recipe import OldLogprobs, Recipe, RewardSettings, TrainingSettings, load_recipe
+from shared.recipe import OldLogprobs, Recipe, TrainingSettings, load_recipe
 from shared.trajectory import Group, Step
 from tests.policy_processes import changed, tiny_model
 from tests.training import training_group, write_recipe
@@ -38,7 +39,7 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
 
 
 def samples_of(recipe: Recipe, groups: list[Group] = GROUPS) -> Samples:
-    return assemble(groups, make_algorithm(recipe), recipe.reward).samples
+    return assemble(groups, make_algorithm(recipe), Rewards(recipe), 0).samples
 
 
 def with_training(recipe: Recipe, **changes: object) -> Recipe:
@@ -257,29 +258,3 @@ def test_only_the_newest_checkpoints_are_kept(recipe: Recipe, tmp_path: Path) ->
     for version in (1, 2, 3):
         store.save(updater.policy, updater.optimizer, TrainerState(version, []))
     assert [path.name for path in store.all()] == ["step-000002", "step-000003"]
-
-
-def test_groups_without_signal_are_left_out_and_counted(recipe: Recipe) -> None:
-    failed, mixed = training_group(0, 0, won=False), training_group(0, 1)
-    data = assemble([failed, mixed], make_algorithm(recipe), recipe.reward)
-    assert data.left_out == 1
-    assert len(data.samples) == sum(len(episode.steps) for episode in mixed.episodes)
-    assert data.diagnostics.all_fail_weight == 0.0
-    advantages = np.concatenate([c.advantages for c in data.credits[1:]])
-    assert data.samples.advantages.tolist() == pytest.approx(advantages.tolist(), rel=1e-6)
-
-
-def test_rewards_are_scaled_and_invalid_actions_penalised(recipe: Recipe) -> None:
-    step = GROUPS[0].episodes[0].steps[0]
-    bad = Step("", "", "k", step.prompt_token_ids, step.token_ids, step.logprobs, step.policy_versions, 1.0, False)
-    episode = GROUPS[0].episodes[0]
-    one = type(episode)((bad, step), episode.end, "end", True, 1.0)
-    group = Group(0, 0, "maze", "t", "walk", (one,))
-    settings = RewardSettings(success=10.0, invalid_action_penalty=0.5)
-    data = assemble([group], Gagpo(recipe.algorithm, 0.5), settings)
-    assert data.credits[0].returns[0] == pytest.approx(9.5)
-    stats = rollout_stats([group], version=3, rewards=settings)
-    assert stats.mean_reward == pytest.approx(9.5)
-    assert stats.invalid_action_share == 0.5
-    assert (stats.staleness_mean, stats.staleness_max) == (3.0, 3)
-    assert stats.task_type_success == {"walk": 1.0}

@@ -36,6 +36,8 @@ class CreditGroup:
 
     task: str
     episodes: Sequence[CreditEpisode]
+    scale: float = 1.0
+    """What a success is worth here, relative to the job's ``reward.success``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,14 @@ class GroupCredit:
     def by_episode(self) -> list[Floats]:
         """The advantages Â, one array of shape (T,) for each episode."""
         return np.split(self.advantages, np.cumsum(self.lengths)[:-1])
+
+    def first_returns(self) -> list[float]:
+        """G of the first step of each episode; 0 for one without steps."""
+        firsts = np.cumsum(self.lengths) - self.lengths
+        return [
+            float(self.returns[first]) if length else 0.0
+            for first, length in zip(firsts.tolist(), self.lengths, strict=True)
+        ]
 
 
 class Algorithm(Protocol):

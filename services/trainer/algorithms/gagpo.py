@@ -22,7 +22,7 @@ class Gagpo:
     """GAGPO with the choices of its recipe table."""
 
     def __init__(self, settings: GagpoSettings, min_std: float) -> None:
-        """``min_std`` is the floor of the normalising divisor, in units of the shaped reward."""
+        """``min_std`` is the floor of the normalising divisor, in units of the shaped reward; groups scale it."""
         self.settings = settings
         self.min_std = min_std
         # One-step TD and the Monte-Carlo advantage are GAE's two ends.
@@ -100,7 +100,9 @@ class Gagpo:
         if kind is Normalisation.NONE or self.settings.spread is Spread.MEAN_ONLY:
             return centred
         std = np.sqrt(np.bincount(scope, centred**2, minlength=scopes) / size)
-        divisor = np.maximum(std, self.min_std)[scope]
+        floor = np.zeros(scopes)
+        np.maximum.at(floor, scope, self.min_std * row.scale[row.group])
+        divisor = np.maximum(std, floor)[scope]
         normalised: Floats = np.divide(centred, divisor, out=np.zeros_like(centred), where=divisor > 0)
         return normalised
 
@@ -119,6 +121,7 @@ class _Row:
     ends: Ints  # (E,) position of the state each episode stopped in
     terminated: Bools  # (E,)
     group: Ints  # (S,) number of the group
+    scale: Floats  # (G,) what a success is worth in each group
     parts: list[slice]  # each group's steps
     key: Ints  # (P,) number of the state, distinct between pools
     own: Ints  # (P,) number of the pair of episode and state
@@ -171,6 +174,7 @@ def _lay_out(batch: Sequence[CreditGroup], pool: ValuePool) -> _Row:
         ends=ends,
         terminated=np.array(terminated, np.bool_),
         group=np.repeat(np.arange(len(batch)), sizes),
+        scale=np.array([group.scale for group in batch], np.float64),
         parts=[slice(stop - size, stop) for stop, size in zip(stops, sizes, strict=True)],
         key=np.array(key, np.int64),
         own=np.array(own, np.int64),
