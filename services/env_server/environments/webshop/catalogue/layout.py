@@ -1,0 +1,10 @@
+"""The names of what lies in a catalogue's folder."""
+
+PRODUCTS = "products"
+CATEGORIES = "categories"
+QUERIES = "queries"
+PRICES = "prices"
+GOALS = "goals"
+"""A folder."""
+SEARCH = "search"
+"""A folder."""
