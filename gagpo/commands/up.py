@@ -32,6 +32,7 @@ def up(
 ) -> None:
     """Start Redis, env server, policy server, orchestrator and trainer, and stop them all on Ctrl-C.
 
+    The env server serves every environment there is, ALFWorld and WebShop among them; GAGPO_ENV_SERVE limits it.
     The servers stay up when training is done, so that they can be looked at: their URLs are printed.
     """
     with plain_errors("Stopped."), tempfile.TemporaryDirectory(prefix="gagpo-up-") as temporary:
@@ -43,6 +44,7 @@ def up(
             run_folder=(folder or Path(temporary)).resolve(),
             redis_url=redis_from_environment(),
             environment=data_folders(loaded),
+            serve_all=True,
             env_port=env_port,
             policy_port=policy_port,
             orchestrator_port=orchestrator_port,

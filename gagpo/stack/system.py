@@ -1,5 +1,6 @@
 """Which services make up the system, and how each is started on this machine."""
 
+import json
 import os
 import sys
 from collections.abc import Callable
@@ -26,6 +27,8 @@ class SystemSettings:
     """An existing Redis; None starts an embedded one whose files live in the run's folder."""
     environment: dict[str, str] = field(default_factory=dict)
     """More variables for the env server, such as ``ALFWORLD_DATA``."""
+    serve_all: bool = False
+    """Serve every environment that is registered, not just the recipe's."""
     env_port: int | None = None
     policy_port: int | None = None
     orchestrator_port: int | None = None
@@ -91,20 +94,25 @@ class LocalSystem:
         return ServiceSpec(
             name="env-server",
             argv=[*_module("services.env_server"), "--port", _port(self.env_url)],
-            environment={"REDIS_URL": self.redis_url, **self._settings.environment},
+            environment={"REDIS_URL": self.redis_url, **self._serve(), **self._settings.environment},
             ready_url=f"{self.env_url}/readyz",
+            ready_deadline_s=300.0,
         )
+
+    def _serve(self) -> dict[str, str]:
+        if self._settings.serve_all:
+            return {}
+        return {"GAGPO_ENV_SERVE": json.dumps([one.name for one in self._settings.recipe.environments])}
 
     def _policy_server(self) -> ServiceSpec:
         recipe = self._settings.recipe
-        longest = recipe.prompt.max_tokens + recipe.sampling.max_tokens
         pointer = self._settings.run_folder / "weights" / "latest.json"
         return ServiceSpec(
             name="policy-server",
             argv=[
                 *_module("services.policy_server"),
                 *("--model", str(recipe.model.path), "--port", _port(self.policy_url)),
-                *("--max-model-len", str(longest), "--weights-pointer", str(pointer)),
+                *("--max-model-len", str(recipe.longest_sequence), "--weights-pointer", str(pointer)),
             ],
             ready_url=f"{self.policy_url}/readyz",
             ready_deadline_s=900.0,

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gagpo.stack import LocalSystem, ServiceDiedError, SystemSettings
 from gagpo.stack.system import redis_from_environment
+from gagpo.training.outcome import outcome_lines
 from gagpo.training.plot import plot_learning_curve
 from gagpo.training.progress import StepBars, follow
 from gagpo.training.records import read_metrics
@@ -86,13 +87,8 @@ def _report(folder: RunFolder, recipe: Recipe) -> Summary:
     plot_learning_curve(metrics, before, after, f"{recipe.name}, seed {recipe.seed}", folder.curve)
     summary = summarise(folder.job, recipe.name, recipe.seed, metrics, before, after)
     summary.save(folder.summary)
-    for label, report in (("before", before), ("after", after)):
-        if report is not None:
-            low, high = report.success_interval.low, report.success_interval.high
-            console.print(
-                f"held-out success {label:>6}: {report.success_rate:5.1%} (95%: {low:.1%}–{high:.1%}, "
-                f"{report.episodes} episodes, mean length {report.mean_steps:.1f})"
-            )
+    for line in outcome_lines(before, after):
+        console.print(line)
     console.print(f"summary         {folder.summary}\nlearning curve  {folder.curve}")
     return summary
 

@@ -5,17 +5,33 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 
-class StepMetrics(BaseModel):
-    """A line of ``metrics.jsonl``: the part that progress bars and curves show."""
+class EpisodeMetrics(BaseModel):
+    """The episodes of a training step: all of them, or those of one environment."""
 
     model_config = ConfigDict(extra="ignore")
 
-    step: int
-    version: int
     success_rate: float
+    mean_score: float
     mean_episode_length: float
     mean_reward: float
     episodes: int
+
+    @property
+    def graded(self) -> bool:
+        """Whether scores tell more than won and lost."""
+        return self.mean_score != self.success_rate
+
+    def outcome(self) -> str:
+        """Success, and the score where there is one."""
+        return f"{self.success_rate:4.0%}" + (f" (score {self.mean_score:.2f})" if self.graded else "")
+
+
+class StepMetrics(EpisodeMetrics):
+    """A line of ``metrics.jsonl``: the part that progress bars and curves show."""
+
+    step: int
+    version: int
+    environments: dict[str, EpisodeMetrics]
     kl_reference: float
     clip_fraction: float
     staleness_mean: float
@@ -25,8 +41,11 @@ class StepMetrics(BaseModel):
 
     def shown(self) -> str:
         """The step in one line."""
+        outcome = f"success {self.outcome()}"
+        if len(self.environments) > 1:
+            outcome = "  ".join(f"{name} {own.outcome()}" for name, own in self.environments.items())
         return (
-            f"success {self.success_rate:4.0%}  length {self.mean_episode_length:4.1f}  "
+            f"{outcome}  length {self.mean_episode_length:4.1f}  "
             f"reward {self.mean_reward:5.2f}  KL {self.kl_reference:.3f}  clip {self.clip_fraction:4.1%}  "
             f"{self.tokens_per_s_generated:4.0f} tokens/s  staleness {self.staleness_mean:.1f}"
         )

@@ -1,33 +1,53 @@
 """``summary.json``: what came of a run."""
 
 from pathlib import Path
+from typing import Self
 
 from pydantic import BaseModel
 
 from gagpo.training.records import StepMetrics
 from shared.files import write_atomically
-from shared.schemas.evaluation import EvaluationReport, Interval
+from shared.schemas.evaluation import EpisodeFigures, EvaluationReport, Interval
 
 
 class EvaluationSummary(BaseModel):
-    """One held-out evaluation."""
+    """Held-out episodes: all of them, or those of one environment."""
 
     episodes: int
     success_rate: float
     success_interval: Interval
     """Wilson's 95% score interval."""
+    mean_score: float
+    score_interval: Interval | None
+    """95%, by the normal approximation."""
     mean_steps: float
-    policy_version: int
+    invalid_action_rate: float
 
     @classmethod
-    def of(cls, report: EvaluationReport) -> "EvaluationSummary":
-        """The report without its single episodes."""
+    def of(cls, figures: EpisodeFigures) -> Self:
+        """What a summary tells of them."""
+        return cls.model_validate(figures.model_dump(include=set(cls.model_fields)))
+
+
+class HeldOut(EvaluationSummary):
+    """One held-out evaluation."""
+
+    policy_version: int
+    environments: dict[str, EvaluationSummary]
+
+
+class Gain(BaseModel):
+    """Held-out figures after training, minus before."""
+
+    success_points: float
+    """Percentage points."""
+    score: float
+
+    @classmethod
+    def between(cls, before: EpisodeFigures, after: EpisodeFigures) -> Self:
+        """What changed from one evaluation to another."""
         return cls(
-            episodes=report.episodes,
-            success_rate=report.success_rate,
-            success_interval=report.success_interval,
-            mean_steps=report.mean_steps,
-            policy_version=report.policy_version,
+            success_points=100 * (after.success_rate - before.success_rate), score=after.mean_score - before.mean_score
         )
 
 
@@ -45,10 +65,11 @@ class Summary(BaseModel):
     episodes: int
     """Training episodes."""
     tokens_generated: int
-    before: EvaluationSummary | None
-    after: EvaluationSummary | None
-    success_gain_points: float | None
-    """Held-out success after minus before, in percentage points."""
+    before: HeldOut | None
+    after: HeldOut | None
+    gain: Gain | None
+    gains: dict[str, Gain]
+    """Of each environment."""
 
     def save(self, file: Path) -> None:
         """Write the file whole or not at all."""
@@ -64,7 +85,14 @@ def summarise(
     after: EvaluationReport | None,
 ) -> Summary:
     """Put a run's figures together."""
-    gain = None if before is None or after is None else 100 * (after.success_rate - before.success_rate)
+    gain, gains = None, {}
+    if before is not None and after is not None:
+        gain = Gain.between(before, after)
+        gains = {
+            name: Gain.between(own, after.environments[name])
+            for name, own in before.environments.items()
+            if name in after.environments
+        }
     return Summary(
         run=run,
         recipe=recipe,
@@ -74,7 +102,8 @@ def summarise(
         seconds_training=sum(row.seconds_total for row in metrics),
         episodes=sum(row.episodes for row in metrics),
         tokens_generated=sum(row.tokens_generated for row in metrics),
-        before=None if before is None else EvaluationSummary.of(before),
-        after=None if after is None else EvaluationSummary.of(after),
-        success_gain_points=gain,
+        before=None if before is None else HeldOut.of(before),
+        after=None if after is None else HeldOut.of(after),
+        gain=gain,
+        gains=gains,
     )
