@@ -216,7 +216,7 @@ def test_goals_beyond_the_ends_do_not_exist(tmp_path: Path, table_form: str) -> 
             table.goal(index)
 
 
-def test_a_draw_is_off_by_one(tmp_path: Path) -> None:
+def test_a_draw_is_off_by_one_unless_mended(tmp_path: Path) -> None:
     # Two kinds of attribute: one goal has a rare one and so six times the weight of each other.
     rare = replace(PRODUCT, title="rare", options={}, synthetic=Instruction("Find me rare tables", ("rare",), ()))
     table = drawn_table(tmp_path, [PRODUCT, rare], GoalKind.SYNTHETIC)
@@ -226,6 +226,8 @@ def test_a_draw_is_off_by_one(tmp_path: Path) -> None:
     drawn = Counter(table.draw(random) for _ in range(14_000))
     expected = [0, *weights[:5], weights[5] + weights[6]]
     assert [drawn[index] / 7_000 for index in range(7)] == pytest.approx(expected, abs=0.03)
+    mended = Counter(table.draw(random, mended=True) for _ in range(14_000))
+    assert [mended[index] / 7_000 for index in range(7)] == pytest.approx(weights, abs=0.03)
 
 
 def test_the_only_goal_can_be_drawn(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 """What a purchase is worth."""
 
-from services.env_server.environments.webshop.reward.score import Score, score
+from services.env_server.environments.webshop.reward.score import Score, score, value_matches, wanted_options
 
-__all__ = ["Score", "score"]
+__all__ = ["Score", "score", "value_matches", "wanted_options"]

@@ -85,7 +85,7 @@ def score(goal: Goal, product: Product, price: float, chosen: Mapping[str, str])
     Only the chosen values count, not under which names they stand.
     """
     offered = tuple(map(plain_value, chosen.values()))
-    wanted = _wanted_options(goal)
+    wanted = wanted_options(goal)
     return Score(
         kind=kind(goal, product),
         attributes=len(goal.attributes),
@@ -112,15 +112,16 @@ def has_attribute(product: Product, attribute: str) -> bool:
     return matches_any(attribute, product.attributes) or any(attribute in text for text in _texts(product))
 
 
-def option_matches(goal: Goal, wanted: int, value: str) -> bool:
-    """Whether an offered option value is what the goal's option number ``wanted`` asks for."""
-    return matches_any(_wanted_options(goal)[wanted], (plain_value(value),))
-
-
-def _wanted_options(goal: Goal) -> tuple[str, ...]:
+def wanted_options(goal: Goal) -> tuple[str, ...]:
+    """What a goal's options are compared as, in their order."""
     if isinstance(goal.options, Mapping):
         return tuple(plain_pair(name, value) for name, value in goal.options.items())
     return tuple(map(plain_value, goal.options))
+
+
+def value_matches(wanted: str, value: str) -> bool:
+    """Whether choosing an option value gives one of the `wanted_options`."""
+    return matches_any(wanted, (plain_value(value),))
 
 
 @lru_cache(maxsize=4096)
