@@ -1,6 +1,7 @@
 """WebShop as the env server serves it: tasks, options, observations, rewards and state keys."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from importlib.metadata import version
 
@@ -9,6 +10,7 @@ from services.env_server.environments.webshop.catalogue.open import open_configu
 from services.env_server.environments.webshop.expert import Expert
 from services.env_server.environments.webshop.options import OPTIONS, WebshopOptions, parse_options
 from services.env_server.environments.webshop.shopping.pages import Errand
+from services.env_server.environments.webshop.shopping.results import Results
 from services.env_server.environments.webshop.shopping.shop import Shop, Turn
 from services.env_server.environments.webshop.shopping.state import PageKind, ShopState
 from services.env_server.environments.webshop.shopping.views import SEPARATOR
@@ -18,6 +20,9 @@ from shared.schemas.environment import EnvironmentDescription, InfoValue, StateK
 
 MAX_STEPS = 15
 """The step limit that the literature's recipes use."""
+
+EXPERTS_KEPT = 256
+"""Experts that a process remembers with their plans: one serves all sessions of its task."""
 
 WON = 1.0
 """The reward of a purchase that is exactly what was asked for."""
@@ -127,7 +132,9 @@ class WebshopFamily:
         """Raises `EnvironmentDataError` when the data is missing or damaged."""
         self.world = open_configured() if world is None else world
         self._tasks = GoalTasks(self.world)
-        self._shops = {mended: Shop(self.world, mended=mended) for mended in (False, True)}
+        self._results = Results(self.world)
+        self._shops = {mended: Shop(self.world, self._results, mended=mended) for mended in (False, True)}
+        self._expert = lru_cache(maxsize=EXPERTS_KEPT)(self._make_expert)
 
     def describe(self) -> EnvironmentDescription:
         """Splits and sizes, options, versions and the data's digest."""
@@ -154,8 +161,11 @@ class WebshopFamily:
         chosen = parse_options(options)
         goal = self._tasks.goal(task_id)
         errand = Errand(str(goal.index), goal, show_attributes=chosen.show_attrs)
-        expert = Expert(self.world, goal) if chosen.expert else None
+        expert = self._expert(task_id) if chosen.expert else None
         return WebshopEnvironment(self._shops[chosen.mended], errand, chosen, expert)
+
+    def _make_expert(self, task_id: str) -> Expert:
+        return Expert(self.world, self._tasks.goal(task_id), self._results)
 
 
 def _true_state(state: ShopState) -> str:

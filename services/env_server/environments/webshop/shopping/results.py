@@ -9,7 +9,7 @@ from services.env_server.environments.webshop.world import TooManyTermsError, Wo
 LISTED = 50
 """Hits of a full-text search."""
 
-_SEARCHES_KEPT = 4096
+SEARCHES_KEPT = 4096
 """Rankings remembered: going back and forth searches anew, and the episodes of a group search alike."""
 
 
@@ -18,12 +18,12 @@ class SearchError(Exception):
 
 
 class Results:
-    """The searches of one world."""
+    """The searches of one world, shared by all its sessions."""
 
-    def __init__(self, world: World) -> None:
-        """Nothing is searched yet."""
+    def __init__(self, world: World, *, searches_kept: int = SEARCHES_KEPT) -> None:
+        """Nothing is searched yet. ``searches_kept`` rankings are remembered."""
         self._world = world
-        self._ranked = lru_cache(maxsize=_SEARCHES_KEPT)(self._rank)
+        self._ranked = lru_cache(maxsize=searches_kept)(self._rank)
 
     def find(self, query: str, session: str) -> Sequence[int]:
         """Numbers of the products that a lower-cased query lists, in order. Raises `SearchError`.

@@ -37,11 +37,11 @@ class Shop:
     - An option value is shown as clicked when the url has it in double quotes.
     """
 
-    def __init__(self, world: World, *, mended: bool = False) -> None:
-        """Nothing of the world is read yet."""
+    def __init__(self, world: World, results: Results | None = None, *, mended: bool = False) -> None:
+        """Nothing of the world is read yet. Shops of one world may share ``results``."""
         self._world = world
         self._mended = mended
-        self._pages = Pages(world, Results(world), mended=mended)
+        self._pages = Pages(world, results or Results(world), mended=mended)
 
     def enter(self, errand: Errand) -> Turn:
         """A session's first page."""
