@@ -23,10 +23,11 @@ from services.env_server.environments.alfworld.dataset import (
     open_default,
 )
 from services.env_server.environments.alfworld.dataset_index import goal_in_grammar
-from services.env_server.environments.alfworld.download import LOCK_FILE, Archive, archives_at, download_dataset
+from services.env_server.environments.alfworld.download import archives_at, download_dataset
 from services.env_server.environments.alfworld.generator.spec import TASK_TYPES, make_spec
 from services.env_server.environments.alfworld.generator.write import generate_dataset
 from services.env_server.environments.base import EnvironmentDataError, UnknownSplitError, UnknownTaskError
+from services.env_server.environments.download import LOCK_FILE, RemoteFile
 from tests.data_paths import real_data
 
 SPEC = make_spec(18, seed=11, difficulty="easy", valid_seen=6, valid_unseen=6)
@@ -376,5 +377,5 @@ def test_an_archive_cannot_write_outside_of_its_folder(tmp_path: Path) -> None:
     (out / "downloads").mkdir(parents=True)
     shutil.copy(tmp_path / "evil.zip", out / "downloads" / "evil.zip")
     with pytest.raises(EnvironmentDataError, match="would land outside"):
-        download_dataset(out, [Archive("evil.zip", "http://127.0.0.1:9/evil.zip")])
+        download_dataset(out, [RemoteFile("evil.zip", "http://127.0.0.1:9/evil.zip")])
     assert not (tmp_path / "evil").exists()

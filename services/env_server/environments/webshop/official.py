@@ -48,20 +48,21 @@ class OfficialSource:
     recorded = None
     total = None
 
-    def __init__(self, files: OfficialFiles) -> None:
-        """Raises `EnvironmentDataError` where a file is missing."""
+    def __init__(self, files: OfficialFiles, processes: int = 1) -> None:
+        """``processes`` look for the nouns of titles. Raises `EnvironmentDataError` where a file is missing."""
         for path in files.present():
             if not path.is_file():
                 raise EnvironmentDataError(f"{path} does not exist; `gagpo data webshop` downloads the official files")
         self.official = files
         self.files = files.present()
         """Everything that is read."""
+        self._processes = processes
         self.notes: Counter[str] = Counter()
         """What was wrong with how many products, in words for people; complete once the products were gone through."""
 
     def products(self) -> Iterator[Product]:
         """All products in order, with the nouns of their titles. Raises `EnvironmentDataError`."""
-        return with_title_nouns(self.cleaned())
+        return with_title_nouns(self.cleaned(), self._processes)
 
     def cleaned(self) -> Iterator[Product]:
         """All products in order, without title nouns."""
@@ -148,7 +149,7 @@ def _attribute_rows(path: Path) -> Iterator[tuple[str, bytes]]:
             ) from error
 
 
-def find_official(folder: Path) -> OfficialSource | None:
+def find_official(folder: Path, processes: int = 1) -> OfficialSource | None:
     """The official files in a folder, None where it holds no product file.
 
     Raises `EnvironmentDataError` where the folder holds several product files, or no attributes for them.
@@ -165,7 +166,7 @@ def find_official(folder: Path) -> OfficialSource | None:
             f"{folder} holds {products[0].name} but no {ATTRIBUTES}*.json with the attributes that rewards look for: "
             "`gagpo data webshop` downloads both"
         )
-    return OfficialSource(OfficialFiles(products[0], attributes[0], human[0] if human else None))
+    return OfficialSource(OfficialFiles(products[0], attributes[0], human[0] if human else None), processes)
 
 
 def _candidates(folder: Path, start: str) -> list[Path]:

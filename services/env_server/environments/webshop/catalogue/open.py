@@ -53,7 +53,7 @@ def open_path(path: Path) -> Catalogue:
             return Catalogue(place)
         if place.exists() and (source := find_source(place)):
             return _open_built(source, place)
-    raise EnvironmentDataError(f"{VARIABLE}: {path} holds neither {FILE_NAME} (a catalogue) nor {FORMS}: {REMEDY}")
+    raise EnvironmentDataError(f"{VARIABLE}: {path} holds neither a catalogue ({FILE_NAME}) nor {FORMS}: {REMEDY}")
 
 
 def open_default() -> Catalogue:
