@@ -9,7 +9,7 @@ from services.env_server.environments.webshop.generator.dice import Dice
 from services.env_server.environments.webshop.generator.kinds import Kind, Place, Slot
 from services.env_server.environments.webshop.generator.spec import GeneratorSpec, Style
 
-WORDING_THROWS = 32
+WORDING_THROWS = 40
 """How many choices the wording of one listing may take."""
 
 PRICE_GAP = 45.0

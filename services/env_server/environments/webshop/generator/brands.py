@@ -5,7 +5,7 @@ from services.env_server.environments.webshop.generator.dice import Dice
 SIMPLE_BRANDS = (
     "Avoro", "Belvio", "Brenko", "Caldera", "Corvex", "Dalmina", "Dorwin", "Eldory", "Elvana", "Fenwix",
     "Florvia", "Galdor", "Gorvane", "Halvex", "Hestio", "Ilmara", "Ivorik", "Jalinto", "Jorvik", "Kaldune",
-    "Kestro", "Lavindo", "Lorvane", "Lumexa", "Maldini", "Merova", "Mirdale", "Nalvo", "Nestora", "Norvik",
+    "Kestro", "Lavindo", "Lorvane", "Lumexa", "Maldero", "Merova", "Mirdale", "Nalvo", "Nestora", "Norvik",
     "Olvera", "Orlisa", "Palvino", "Pexora", "Quendo", "Quilvia", "Ravello", "Rivosa", "Rondex", "Salvero",
     "Selvano", "Solmira", "Tandexo", "Tavira", "Torvel", "Ulmero", "Ultavo", "Valdora", "Vexano", "Virelo",
     "Wexford", "Wolmara", "Xalvo", "Xerina", "Yelmora", "Yorvex", "Zafiro", "Zelvano", "Zintara", "Zorlex",

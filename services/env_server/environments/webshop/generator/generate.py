@@ -43,9 +43,7 @@ def generate_blueprints(seed: int, spec: GeneratorSpec = RICH) -> Iterator[Bluep
 
 
 def _product(blueprint: Blueprint, asin: str, dice: Dice, spec: GeneratorSpec) -> Product:
-    rich = spec.style is Style.RICH
-    listing = rich_listing(blueprint) if rich else simple_listing(blueprint)
-    most_attributes = 4 if rich else 3
+    listing = rich_listing(blueprint) if spec.style is Style.RICH else simple_listing(blueprint)
     synthetic = dice.chance(spec.synthetic_share)
     human = dice.chance(spec.human_share)
     kind = blueprint.kind
@@ -64,6 +62,6 @@ def _product(blueprint: Blueprint, asin: str, dice: Dice, spec: GeneratorSpec) -
         rating="N.A.",
         main_image=NO_IMAGE,
         title_nouns=listing.title_nouns,
-        synthetic=synthetic_instruction(blueprint, dice, most_attributes) if synthetic else None,
-        human=(human_instruction(blueprint, dice, most_attributes),) if human else (),
+        synthetic=synthetic_instruction(blueprint, dice, spec.style) if synthetic else None,
+        human=(human_instruction(blueprint, dice, spec.style),) if human else (),
     )

@@ -60,10 +60,19 @@ class Kind:
     """As titles say it: ``console table``."""
     query: str
     """The plural, which is the search that it is found with: ``console tables``."""
-    article: str
-    """``a ``, ``an `` or nothing for kinds that are plural or uncountable."""
+    countable: bool
+    """Whether there is an article before it."""
+    plural: bool
+    """Whether verbs after it are plural: ``jeans are``."""
     product_category: str
     nouns: tuple[str, ...]
+
+    def described(self, *words: str) -> str:
+        """The kind with words before it and an article where there is one: ``an elegant sun hat``."""
+        text = " ".join((*words, self.name))
+        if not self.countable:
+            return text
+        return f"an {text}" if text.startswith(("a", "e", "i", "o", "hdmi")) else f"a {text}"
 
 
 class DepartmentTable(BaseModel):
@@ -130,18 +139,23 @@ def _lists(table: str) -> dict[str, tuple[str, ...]]:
 
 def _kind(department: Department, name: str) -> Kind:
     query = plural(name)
-    singular = query != name
-    article = ("an " if name.startswith(("a", "e", "i", "o", "hdmi")) else "a ") if singular else ""
-    category = f"{department.path} › {title_case(query)}"
-    return Kind(department, name, query, article, category, nouns(name))
+    return Kind(
+        department=department,
+        name=name,
+        query=query,
+        countable=query != name,
+        plural=query == name and name not in _lists("words")["uncountable"],
+        product_category=f"{department.path} › {title_case(query)}",
+        nouns=nouns(name),
+    )
 
 
 def plural(name: str) -> str:
     """More than one of a kind; unchanged where there is no plural or the name is one already."""
     if name in _lists("words")["uncountable"] or (name.endswith("s") and not name.endswith("ss")):
         return name
-    if name.endswith(("lf", "rf")):
-        return f"{name[:-1]}ves"
+    if name.endswith("mouse"):
+        return f"{name.removesuffix('mouse')}mice"
     if name.endswith("y") and name[-2] not in "aeiou":
         return f"{name[:-1]}ies"
     return name + ("es" if name.endswith(("ss", "sh", "ch", "x")) else "s")

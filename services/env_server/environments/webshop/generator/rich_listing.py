@@ -1,8 +1,10 @@
 """The rich style: long titles, descriptions and features, in the shape of real listings."""
 
+from functools import cache
+
 from services.env_server.environments.webshop.generator.blueprint import Blueprint, Trait
 from services.env_server.environments.webshop.generator.dice import Dice
-from services.env_server.environments.webshop.generator.kinds import Place
+from services.env_server.environments.webshop.generator.kinds import Kind, Place
 from services.env_server.environments.webshop.generator.listing import (
     Listing,
     joined,
@@ -19,32 +21,31 @@ reward: it divides the nouns in common by all nouns wanted, and a tenth is the l
 
 OPENINGS = (
     "Meet the {look} {kind} from {brand}.",
-    "This {look} {kind} was made with everyday life in mind.",
-    "{brand} brings you a {look} {kind} at a fair price.",
-    "Looking for something {look}? This {kind} by {brand} does the job.",
-    "A {look} choice for anyone who needs {article}{kind}.",
-    "Our {look} {kind} keeps its promise year after year.",
+    "With this offer we wanted to make everyday life easier, and {described} was the answer.",
+    "{brand} brings you {described} at a fair price.",
+    "Looking for something {look}? Here {brand} does the job.",
+    "A {look} choice for anyone who needs {kind} for years to come.",
+    "Our {look} {kind} will keep the promise that the photos make.",
 )
 SENTENCES = {
     Place.IS: (
-        "The {kind} is {it}.",
-        "It is {it}, as our customers asked.",
-        "Because it is {it}, you save time and trouble.",
-        "We made sure that it is {it}.",
-        "You will notice at once that it is {it}.",
+        "The {kind} {is_} {it}.",
+        "{They} {is_} {it}, as our customers asked.",
+        "Because {they} {is_} {it}, you save time and trouble.",
+        "We made sure that {they} {is_} {it}.",
+        "You will notice at once: {it} from the first day on.",
     ),
     Place.WITH: (
-        "It comes with {it}.",
+        "Sold with {it}.",
         "Made with {it} for a better result.",
         "Thanks to the version with {it}, you can rely on it every day.",
         "We chose a design with {it} after many tests.",
-        "Enjoy the comfort of {article}{kind} with {it}.",
+        "Enjoy the comfort of {described_alone} with {it}.",
     ),
     Place.FOR: (
         "A good match for {it}.",
-        "It works well for {it}.",
+        "Many people chose it for {it}.",
         "Made for {it} and much more.",
-        "Many people buy it for {it}.",
         "Give it as a present or keep it for {it}.",
     ),
 }
@@ -59,7 +60,7 @@ CLOSINGS = (
     "If anything is wrong, write to us and we will answer within one day.",
     "Colors may look a little different on your screen.",
     "Packed with care and sent in a plain box.",
-    "Every {kind} is inspected twice before it leaves our warehouse.",
+    "Every parcel with {kind} is inspected twice before it leaves our warehouse.",
     "Our support team is there for you around the clock.",
 )
 HEADINGS = {
@@ -104,9 +105,9 @@ def rich_title(blueprint: Blueprint, shown: list[Trait], dice: Dice) -> str:
     is_, with_, for_ = (placed(shown, place) for place in Place)
     model = f" {blueprint.model}" if blueprint.model else ""
     before = titled(" ".join((blueprint.looks[0], *is_[:1], blueprint.kind.name)))
-    pieces = [f"with {titled(joined(with_))}"] if with_ else []
+    pieces = [f"with {joined([titled(text) for text in with_])}"] if with_ else []
     middle = [titled(text) for text in is_[1:]] + [titled(detail) for detail in blueprint.details[: 1 + dice.below(2)]]
-    last = [f"for {titled(joined(for_))}"] if for_ else []
+    last = [f"for {joined([titled(text) for text in for_])}"] if for_ else []
     pieces += middle + last if dice.chance(0.6) else last + middle
     first_values = [values[0] for values in blueprint.options.values()]
     tag = titled(", ".join(first_values)) if first_values and dice.chance(0.6) else ""
@@ -118,29 +119,38 @@ def rich_title(blueprint: Blueprint, shown: list[Trait], dice: Dice) -> str:
 
 def rich_description(blueprint: Blueprint, dice: Dice) -> str:
     """A paragraph with a sentence for every attribute."""
-    kind = blueprint.kind
+    kind, look = blueprint.kind, blueprint.looks[-1]
     opening = dice.pick(OPENINGS).format(
-        look=blueprint.looks[-1], kind=kind.name, brand=blueprint.brand, article=kind.article
+        look=look, kind=kind.name, brand=blueprint.brand, described=kind.described(look)
     )
-    sentences = [
-        dice.pick(SENTENCES[trait.place]).format(kind=kind.name, article=kind.article, it=spoken(trait.text))
-        for trait in blueprint.traits
-    ]
+    # No sentence comes twice: the n-th attribute of a place takes the n-th of that place's shuffled sentences.
+    unused = {place: dice.sample(choices, len(choices)) for place, choices in SENTENCES.items()}
+    words = _agreeing_words(kind)
+    sentences = [unused[trait.place].pop().format(it=spoken(trait.text), **words) for trait in blueprint.traits]
     detail = dice.pick(DETAIL_SENTENCES).format(it=blueprint.details[0])
     closing = dice.pick(CLOSINGS).format(kind=kind.name)
     return " ".join((opening, *sentences, detail, closing))
 
 
+@cache
+def _agreeing_words(kind: Kind) -> dict[str, str]:
+    words = {"kind": kind.name, "described_alone": kind.described()}
+    if kind.plural:
+        return words | {"they": "they", "They": "They", "is_": "are"}
+    return words | {"they": "it", "They": "It", "is_": "is"}
+
+
 def rich_bullets(blueprint: Blueprint, dice: Dice, first_names_all: bool) -> tuple[str, ...]:
-    """Three to six features; the first is part of what is searched."""
+    """Three to seven features; the first is part of what is searched."""
     kind = blueprint.kind
     bullets = []
     if first_names_all:
         named = ", ".join(spoken(trait.text) for trait in blueprint.traits)
         bullets.append(f"{sentence_case(kind.name)}: {named}.")
-    for trait in blueprint.traits[:5]:
+    traits = blueprint.traits[:5]
+    for trait, promise in zip(traits, dice.sample(PROMISES, len(traits)), strict=True):
         text = spoken(trait.text)
         heading = dice.pick(HEADINGS[trait.place]).format(it=text, It=sentence_case(text))
-        bullets.append(heading + dice.pick(PROMISES).format(kind=kind.name))
+        bullets.append(heading + promise.format(kind=kind.name))
     bullets.append(f"{sentence_case(blueprint.details[-1])} and {blueprint.looks[0]} finish.")
     return tuple(bullets)

@@ -46,7 +46,7 @@ def simple_description(blueprint: Blueprint) -> str:
     """One sentence that names every attribute."""
     kind, traits = blueprint.kind, blueprint.traits
     is_, with_, for_ = (placed(traits, place) for place in Place)
-    sentence = sentence_case(f"{kind.article}{blueprint.looks[0]} {kind.name}")
+    sentence = sentence_case(kind.described(blueprint.looks[0]))
     if is_:
         sentence += f", {joined([spoken(text) for text in is_])}"
     if with_:
