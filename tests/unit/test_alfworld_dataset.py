@@ -6,11 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -29,6 +25,7 @@ from services.env_server.environments.alfworld.generator.write import generate_d
 from services.env_server.environments.base import EnvironmentDataError, UnknownSplitError, UnknownTaskError
 from services.env_server.environments.download import LOCK_FILE, RemoteFile
 from tests.data_paths import real_data
+from tests.file_server import Server, serving
 
 SPEC = make_spec(18, seed=11, difficulty="easy", valid_seen=6, valid_unseen=6)
 
@@ -224,54 +221,6 @@ def test_the_goal_sentence_is_read_from_a_grammar() -> None:
 
 
 # --- downloads ---
-
-
-class Server:
-    """A file server whose transfers break off after ``cut_after`` bytes, as long as there are ``cuts`` left."""
-
-    def __init__(self, files: dict[str, bytes]) -> None:
-        self.files = files
-        self.cuts = 0
-        self.cut_after = 1000
-        self.ranges: list[str] = []
-        self.etag = '"1"'
-        self.address = ""
-
-
-@contextmanager
-def serving(server: Server) -> Iterator[Server]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            content = server.files.get(self.path.removeprefix("/"))
-            if content is None:
-                self.send_error(404)
-                return
-            start, fresh = 0, self.headers.get("If-Range", server.etag) == server.etag
-            if (wanted := self.headers.get("Range")) and fresh:
-                server.ranges.append(wanted)
-                start = int(wanted.removeprefix("bytes=").removesuffix("-"))
-            self.send_response(206 if start else 200)
-            self.send_header("Content-Length", str(len(content) - start))
-            self.send_header("ETag", server.etag)
-            if start:
-                self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
-            self.end_headers()
-            end = len(content)
-            if server.cuts > 0:
-                server.cuts -= 1
-                end = min(end, start + server.cut_after)
-            self.wfile.write(content[start:end])
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
-        server.address = f"http://127.0.0.1:{http.server_port}"
-        threading.Thread(target=http.serve_forever, daemon=True).start()
-        try:
-            yield server
-        finally:
-            http.shutdown()
 
 
 @pytest.fixture

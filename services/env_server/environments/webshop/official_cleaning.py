@@ -139,7 +139,7 @@ def parse_pricing(text: str) -> tuple[float, ...] | None:
     """
     parts = text.split("$")[1:3]
     try:
-        return tuple(float(re.sub(r"[^\\d.]", "", part)) for part in parts) or None
+        return tuple(float(re.sub(r"[^\d.]", "", part)) for part in parts) or None
     except ValueError:
         return None
 
