@@ -74,12 +74,26 @@ def best(terms: Sequence[QueryTerm], divisors: Floats, documents: int, limit: in
     if columns:
         candidates, sums = _with_columns(sums, columns, limit)
     else:
-        candidates = np.flatnonzero(sums >= _at_rank(sums, limit) * _ROUNDING)
-        sums = sums[candidates]
-    scores = sums.astype(np.float32)
-    order = np.argsort(-scores, kind="stable")[:limit]
-    order = order[: np.count_nonzero(scores[order])]
-    return candidates[order], scores[order]
+        candidates, sums = _not_below(sums, _floor(sums, limit))
+    return _first(candidates, sums.astype(np.float32), limit)
+
+
+def _first(documents: Integers, scores: Floats, limit: int) -> tuple[Integers, Floats]:
+    """The best of some documents, which come in rising order, and their scores."""
+    if len(scores) > limit:
+        last = np.partition(scores, -limit)[-limit]
+        above = np.flatnonzero(scores > last)
+        level = np.flatnonzero(scores == last)[: limit - len(above)]
+        kept = np.sort(np.concatenate([above, level]))
+        documents, scores = documents[kept], scores[kept]
+    order = np.argsort(-scores, kind="stable")
+    return documents[order], scores[order]
+
+
+def _not_below(sums: Sums, floor: float) -> tuple[Integers, Sums]:
+    """Documents that have a score which may be as high as ``floor``, and the scores."""
+    documents = np.flatnonzero(sums >= floor * _ROUNDING if floor > 0 else sums)
+    return documents, sums[documents]
 
 
 def _sums(terms: Sequence[QueryTerm], divisors: Floats, documents: int) -> Sums:
@@ -103,13 +117,12 @@ def _with_columns(sums: Sums, columns: Sequence[_Column], limit: int) -> tuple[I
         _add_everywhere(sums, columns[added])
         added += 1
         floor = max(floor, _floor(sums, limit))
-    candidates = np.flatnonzero(sums >= floor * _ROUNDING - missing[added])
-    sums = sums[candidates]
+    candidates, sums = _not_below(sums, floor * _ROUNDING - missing[added])
     for place in range(added, len(columns)):
         sums += columns[place].gains[columns[place].impacts[candidates]]
         floor = max(floor, _at_rank(sums, limit))
-        kept = np.flatnonzero(sums >= floor * _ROUNDING - missing[place + 1])
-        candidates, sums = candidates[kept], sums[kept]
+        kept, sums = _not_below(sums, floor * _ROUNDING - missing[place + 1])
+        candidates = candidates[kept]
     return candidates, sums
 
 

@@ -9,6 +9,7 @@ added to Unicode since then are words here and nothing there.
 """
 
 import re
+from collections.abc import Iterator
 
 import regex
 
@@ -18,7 +19,7 @@ MAX_TOKEN_UNITS = 255
 # Nearly all text is ASCII, where the rules come down to this: letters, digits and underscores (at least one of them no
 # underscore), joined by one of [:.'] between letters or one of [.,;'] between digits.
 _ASCII = re.compile(
-    r"_*[A-Za-z0-9][A-Za-z0-9_]*"
+    r"(?:(?<!_)_+)?[A-Za-z0-9][A-Za-z0-9_]*"
     r"(?:(?:(?<=[A-Za-z])[:.'](?=[A-Za-z])|(?<=[0-9])[.,;'](?=[0-9]))[A-Za-z0-9_]+)*"
 )
 
@@ -32,42 +33,39 @@ _FORMER_PICTURES = (
 
 
 def _unicode_pattern() -> "regex.Pattern[str]":
-    """The rules for all of Unicode. Of several that match at a place, the longest match counts (POSIX)."""
-    trailing = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]*"  # belongs to the character before it
+    """The rules for all of Unicode. Possessive quantifiers keep long words from taking more than linear time."""
+    trailing = r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}]*+"  # belongs to the character before it
+    letter = r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}]"
+    hebrew = r"\p{WB=Hebrew_Letter}"
+    digit = r"[\p{WB=Numeric}\uff10-\uff19]"
+    connector = rf"(?:\p{{WB=ExtendNumLet}}{trailing})"
+    # What stands between two letters or two digits, and the quotes of Hebrew, go with the character before them.
+    between_letters = rf"[\p{{WB=MidLetter}}\p{{WB=MidNumLet}}\p{{WB=Single_Quote}}]{trailing}(?={letter})"
+    between_digits = rf"[\p{{WB=MidNum}}\p{{WB=MidNumLet}}\p{{WB=Single_Quote}}]{trailing}(?={digit})"
+    hebrew_quote = rf"\p{{WB=Double_Quote}}{trailing}(?={hebrew})|\p{{WB=Single_Quote}}{trailing}"
+    alphanumeric = (
+        rf"(?:{hebrew}{trailing}(?:{between_letters}|{hebrew_quote})?+"
+        rf"|{letter}{trailing}(?:{between_letters})?+|{digit}{trailing}(?:{between_digits})?+)++"
+    )
+    part = rf"(?:(?:\p{{WB=Katakana}}{trailing})++|{alphanumeric})"
+    word = rf"(?:(?<!\p{{WB=ExtendNumLet}}){connector}++)?+{part}(?:{connector}++{part})*+{connector}*+"
 
-    def of(characters: str) -> str:
-        return f"(?:{characters}{trailing})"
+    # Emoji sequences (UTS #51). The joiner before an emoji and the selectors U+FE0E, U+FE0F are no plain trailing
+    # characters here; skin tones are. Key caps of digits are words already.
+    picture = rf"[\p{{Extended_Pictographic}}{_FORMER_PICTURES}]"
+    joined = (
+        rf"(?:(?![\ufe0e\ufe0f]|\p{{WB=ZWJ}}+(?:{picture}|\p{{Emoji_Modifier}}))"
+        r"[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}])*"
+    )
+    emoji = rf"(?:\p{{WB=ZWJ}}*+{picture}{joined}\ufe0f?|\p{{Emoji_Modifier}}{joined})"
+    tag = r"[\U000e0020-\U000e007e]++\U000e007f"
+    emoji_sequence = rf"{emoji}(?:{tag}|(?:\p{{WB=ZWJ}}{emoji})*+)"
+    key_cap = rf"[#*]{joined}\ufe0f?\u20e3{joined}"
+    flag = rf"(?:\p{{WB=Regional_Indicator}}{trailing}){{2}}"
 
-    letter = of(r"[\p{WB=ALetter}\p{WB=Hebrew_Letter}]")
-    hebrew = of(r"\p{WB=Hebrew_Letter}")
-    digit = of(r"(?:\p{WB=Numeric}|[\uff10-\uff19])")
-    katakana = of(r"\p{WB=Katakana}")
-    connector = of(r"\p{WB=ExtendNumLet}")
-    quote, double_quote = of(r"\p{WB=Single_Quote}"), of(r"\p{WB=Double_Quote}")
-    between_letters = of(r"[\p{WB=MidLetter}\p{WB=MidNumLet}\p{WB=Single_Quote}]")
-    between_digits = of(r"[\p{WB=MidNum}\p{WB=MidNumLet}\p{WB=Single_Quote}]")
-
-    number = f"{digit}(?:(?:{connector}*|{between_digits}){digit})*"
-    letters = f"{letter}(?:(?:{connector}*|{between_letters}){letter})*"
-    hebrew_quoted = f"{hebrew}(?:{double_quote}{hebrew}|{quote})"
-    syllables = f"{katakana}(?:{connector}*{katakana})*"
-    alphanumeric = f"(?:{syllables}|(?:{hebrew_quoted}|{number}|{letters})+)"
-    word = f"{connector}*{alphanumeric}(?:{connector}+{alphanumeric})*{connector}*"
-
-    # Emoji sequences (UTS #51). The selectors U+FE0E and U+FE0F are no plain trailing characters here.
-    joined = r"(?:(?![\ufe0e\ufe0f])[\p{WB=Extend}\p{WB=Format}\p{WB=ZWJ}])*"
-    no_emoji_alone = r"[\p{WB=Regional_Indicator}0-9#*©®™\u3030\u303d\p{Emoji_Modifier}]"
-    picture = rf"(?:[\p{{Extended_Pictographic}}{_FORMER_PICTURES}]|(?!{no_emoji_alone})\p{{Emoji}})"
-    skin = rf"(?:\p{{WB=ZWJ}}*\p{{Emoji_Modifier_Base}}{joined})?\p{{Emoji_Modifier}}{joined}"
-    emoji = rf"(?:{skin}|\p{{WB=ZWJ}}*{picture}{joined}\ufe0f?)"
-    tag = r"[\U000e0020-\U000e007e]+\U000e007f"
-    key_cap = rf"[0-9#*]{joined}\ufe0f?\u20e3{joined}"
-    flag = of(r"\p{WB=Regional_Indicator}") + "{2}"
-    emoji_sequence = rf"{emoji}(?:{tag}|(?:\p{{WB=ZWJ}}{emoji})*)|{key_cap}|{flag}"
-
-    no_spaces = of(r"\p{LB=SA}") + "+"
-    single = of(r"[\p{Script=Han}\p{Script=Hiragana}]")
-    return regex.compile(f"{emoji_sequence}|{word}|{no_spaces}|{single}", regex.POSIX)
+    no_spaces = rf"(?:\p{{LB=SA}}{trailing})++"
+    single = rf"[\p{{Script=Han}}\p{{Script=Hiragana}}]{trailing}"
+    return regex.compile(f"{word}|{emoji_sequence}|{key_cap}|{flag}|{no_spaces}|{single}")
 
 
 _UNICODE = _unicode_pattern()
@@ -81,20 +79,20 @@ def tokenize(text: str) -> list[str]:
     return tokens
 
 
-def _cut(token: str) -> list[str]:
-    """A word in the pieces that Lucene's scanner makes of it, which never sees more than its buffer at once."""
-    pieces = []
-    while _units(token) > MAX_TOKEN_UNITS:
-        end = MAX_TOKEN_UNITS
-        while _units(token[:end]) > MAX_TOKEN_UNITS:
-            end -= 1
-        match = _UNICODE.search(token, 0, end)
-        if match is None:
-            token = token[end:]
-            continue
-        pieces.append(match.group())
-        token = token[match.end() :]
-    return [*pieces, *_UNICODE.findall(token)]
+def _cut(token: str) -> Iterator[str]:
+    """A word in the pieces that Lucene's scanner makes of it, which sees no more than its buffer at once."""
+    if _units(token) <= MAX_TOKEN_UNITS:
+        yield token
+        return
+    begin = 0
+    while begin < len(token):
+        seen = token[begin : begin + MAX_TOKEN_UNITS]
+        while _units(seen) > MAX_TOKEN_UNITS:
+            seen = seen[:-1]
+        match = _UNICODE.match(seen)
+        if match:
+            yield match.group()
+        begin += match.end() if match else 1
 
 
 def _units(text: str) -> int:
