@@ -13,9 +13,9 @@ class Option:
 
     name: str
     description: str
-    default: str | int | bool
+    default: str | int | float | bool
     choices: tuple[str, ...] | None = None
-    at_most: int | None = None
+    at_most: float | None = None
     """For a number: the largest that is allowed."""
 
     def describe(self) -> OptionDescription:
@@ -32,8 +32,11 @@ class Option:
         elif isinstance(self.default, bool):
             if not isinstance(value, bool):
                 allowed = "true or false"
-        elif not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= (self.at_most or value):
-            allowed = "an integer from 0 " + ("on" if self.at_most is None else f"to {self.at_most}")
+        else:
+            number = (int, float) if isinstance(self.default, float) else int
+            if not isinstance(value, number) or isinstance(value, bool) or not 0 <= value <= (self.at_most or value):
+                kind = "a number" if isinstance(self.default, float) else "an integer"
+                allowed = f"{kind} from 0 " + ("on" if self.at_most is None else f"to {self.at_most:g}")
         if allowed is not None:
             raise InvalidOptionError(self.name, f"{self.name} = {value!r} is not allowed; it must be {allowed}")
 

@@ -22,6 +22,9 @@ class WebshopOptions:
     num_prev_obs: int = 0
     num_prev_actions: int = 0
     expert: bool = False
+    expert_style: str = "optimal"
+    expert_haste: float = 1.0
+    expert_seed: int = 0
 
     @property
     def view(self) -> View:
@@ -57,6 +60,14 @@ OPTIONS = (
     Option("num_prev_obs", "previous observations that each observation begins with", 0, at_most=MOST_PREVIOUS),
     Option("num_prev_actions", "previous actions that each observation begins with", 0, at_most=MOST_PREVIOUS),
     Option("expert", "put expert_action and optimal_steps into info", False),
+    Option(
+        "expert_style",
+        "optimal knows the product and wins; hasty shops as well, but takes any product and any option value",
+        "optimal",
+        ("optimal", "hasty"),
+    ),
+    Option("expert_haste", "how probably each choice is hasty, for expert_style = hasty", 1.0, at_most=1),
+    Option("expert_seed", "decides what is chosen in haste, and when", 0),
 )
 
 

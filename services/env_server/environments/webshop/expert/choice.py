@@ -1,6 +1,6 @@
 """Which option values of a product to choose so that as many as possible of a goal's options are met."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from services.env_server.environments.webshop.goal import Goal
@@ -15,16 +15,12 @@ Choice = Mapping[str, str]
 
 
 class _Partial(NamedTuple):
-    """Values of some options, and what they cost; the smaller the better."""
+    """Values of some options; the smaller, the better."""
 
     other_words: int
     """How many are not in the goal's own words."""
     clicks: int
-    values: tuple[tuple[str, str], ...]
-
-    def extended(self, name: str, value: str, *, other_words: bool) -> "_Partial":
-        """With a value of one more option."""
-        return _Partial(self.other_words + other_words, self.clicks + 1, (*self.values, (name, value)))
+    pairs: tuple[tuple[str, str], ...]
 
 
 def offered(product: Product) -> Mapping[str, tuple[str, ...]]:
@@ -41,41 +37,38 @@ def offered(product: Product) -> Mapping[str, tuple[str, ...]]:
 
 
 def best_choice(goal: Goal, product: Product) -> Choice:
-    """The choice that meets most of a goal's options; where several do, the one nearest to the goal's own words.
+    """The choice that meets most of a goal's options; where several do, one in the goal's own words, then the smallest.
 
-    A synthetic goal names options and values. They are chosen as they are named where that meets everything, even if
-    fewer of them would (``7`` is a match for ``7 wide`` as well), as a person would do it.
+    One value may meet two of them: ``vent`` is a match for ``vent kit`` as well.
     """
     wanted, values = wanted_options(goal), offered(product)
-    if isinstance(goal.options, Mapping):
-        named = {name: goal.options[name] for name in values if goal.options.get(name) in values[name]}
-        if all(any(value_matches(option, value) for value in named.values()) for option in wanted):
-            return named
-        own_words = frozenset(goal.options.values())
-    else:
-        own_words = frozenset(goal.options)
-    return _cover(wanted, values, own_words)
-
-
-def _cover(wanted: Sequence[str], values: Mapping[str, Sequence[str]], own_words: Collection[str]) -> Choice:
-    """Go through the options; keep the best partial choice for each set of wanted options that are met."""
+    own_words = {(name, value) for name, of_name in values.items() for value in of_name if _names(goal, name, value)}
     best: dict[int, _Partial] = {0: _Partial(0, 0, ())}
+    """For each set of wanted options, a bit each, that can be met so far."""
     for name, of_name in values.items():
-        useful = _useful(wanted, of_name, own_words)
+        pairs = sorted(((name, value) for value in of_name), key=lambda pair: pair not in own_words)
+        useful = _useful(wanted, pairs)
         for met, partial in list(best.items()):
-            for more, value in useful.items():
-                longer = partial.extended(name, value, other_words=value not in own_words)
+            for more, pair in useful.items():
+                longer = _Partial(
+                    partial.other_words + (pair not in own_words), partial.clicks + 1, (*partial.pairs, pair)
+                )
                 if met | more not in best or longer < best[met | more]:
                     best[met | more] = longer
     met = min(best, key=lambda met: (len(wanted) - met.bit_count(), best[met]))
-    return dict(best[met].values)
+    return dict(best[met].pairs)
 
 
-def _useful(wanted: Sequence[str], values: Sequence[str], own_words: Collection[str]) -> Mapping[int, str]:
-    """For each set of wanted options (a bit each) that one value can meet, the value to choose."""
-    useful: dict[int, str] = {}
-    for value in sorted(values, key=lambda value: value not in own_words):
+def _names(goal: Goal, name: str, value: str) -> bool:
+    """Whether a goal asks for an option value in these words."""
+    return goal.options.get(name) == value if isinstance(goal.options, Mapping) else value in goal.options
+
+
+def _useful(wanted: Sequence[str], pairs: Iterable[tuple[str, str]]) -> Mapping[int, tuple[str, str]]:
+    """For each set of wanted options that one value can meet, the first such value."""
+    useful: dict[int, tuple[str, str]] = {}
+    for name, value in pairs:
         met = sum(1 << place for place, option in enumerate(wanted) if value_matches(option, value))
         if met:
-            useful.setdefault(met, value)
+            useful.setdefault(met, (name, value))
     return useful

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from services.env_server.environments.webshop.expert.choice import Choice, best_choice, offered
 from services.env_server.environments.webshop.expert.queries import labels, queries
 from services.env_server.environments.webshop.goal import Goal
-from services.env_server.environments.webshop.reward import score
+from services.env_server.environments.webshop.reward import Score, score
 from services.env_server.environments.webshop.shopping.pages import PER_PAGE
 from services.env_server.environments.webshop.shopping.results import Results, SearchError
 from services.env_server.environments.webshop.shopping.state import PageKind, ShopState
@@ -70,14 +70,13 @@ class Expert:
     @cached_property
     def aim(self) -> Offer:
         """What to buy: the goal's own product, or another where that one cannot get the full reward."""
-        own = self._world.number_of(self.goal.asin)
-        assert own is not None  # goals are made from products
-        best = self.offer(own)
-        for product in self._alternatives(own):
-            if best.wins:
-                break
-            best = max(best, self.offer(product), key=lambda offer: offer.total)
-        return best
+        number = self._world.number_of(self.goal.asin)
+        assert number is not None  # goals are made from products
+        own = self.offer(number)
+        if own.wins:
+            return own
+        others = (self.offer(product) for product in self._alternatives(number) if self._fits(product))
+        return next((offer for offer in others if offer.wins), own)
 
     @property
     def wins(self) -> bool:
@@ -115,7 +114,7 @@ class Expert:
     def _finish(self, product: int, chosen: Choice) -> Route:
         """The actions on a product's page, where some options are chosen already."""
         offer = self.offer(product)
-        if offer.wins and chosen and self._worth(product, chosen) == FULL:
+        if offer.wins and chosen and self._score(product, chosen).total == FULL:
             return (BUY,)
         return (*[f"click[{value}]" for name, value in offer.choice.items() if chosen.get(name) != value], BUY)
 
@@ -169,9 +168,14 @@ class Expert:
         found = chain.from_iterable(self._found(query) for query in searches)
         return islice(found, _CONSIDERED)
 
+    def _fits(self, product: int) -> bool:
+        """Whether nothing but options could be missing."""
+        bought = self._score(product, {})
+        return bought.price_matched and bought.attributes_matched == bought.attributes and bought.kind.factor == FULL
+
     def _offer(self, product: int) -> Offer:
         choice = best_choice(self.goal, self._world.product(product))
-        return Offer(product, self._world.product(product).asin, choice, self._worth(product, choice))
+        return Offer(product, self._world.product(product).asin, choice, self._score(product, choice).total)
 
-    def _worth(self, product: int, chosen: Choice) -> float:
-        return score(self.goal, self._world.product(product), self._world.price(product), chosen).total
+    def _score(self, product: int, chosen: Choice) -> Score:
+        return score(self.goal, self._world.product(product), self._world.price(product), chosen)
