@@ -25,7 +25,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 	$(UV) pip install --quiet --no-deps --python $(BIN)/python --editable .
 	touch $@
 
-demo: setup ## Train a small policy on ALFWorld with GAGPO and show it getting better (10 minutes)
+demo: setup ## Train a small policy with GAGPO and show it getting better (10 minutes); ENV=alfworld or webshop
 	$(BIN)/gagpo demo $(ENV) --seed $(SEED)
 
 test: setup lint ## Run every quick test that this machine can run

@@ -9,12 +9,12 @@ from gagpo.commands.train import RUNS, train_recipe
 
 
 def demo(
-    environment: Annotated[str, typer.Argument(help="The environment: alfworld.")] = "alfworld",
+    environment: Annotated[str, typer.Argument(help="The environment: alfworld or webshop.")] = "alfworld",
     seed: Annotated[int, typer.Option(help="Seeds the tasks, the sampling and the optimizer.")] = 1,
     configs: Annotated[Path, typer.Option(help="Folder of the recipes.")] = Path("configs"),
     runs: Annotated[Path, typer.Option(help="Folder of all runs.")] = RUNS,
 ) -> None:
-    """Train the small policy for some minutes on two cores, and compare it with what it was on held-out games."""
+    """Train the small policy for some minutes on two cores, and compare it with what it was on held-out tasks."""
     recipe = configs / f"{environment}-cpu.toml"
     if not recipe.exists():
         known = ", ".join(sorted(path.name.removesuffix("-cpu.toml") for path in configs.glob("*-cpu.toml")))

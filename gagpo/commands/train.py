@@ -26,7 +26,8 @@ def train(
 ) -> None:
     """Train on this machine: Redis, env server, policy server, orchestrator and trainer, each a process.
 
-    The same command again goes on where an interrupted run stopped. REDIS_URL and ALFWORLD_DATA are used where set.
+    The same command again goes on where an interrupted run stopped. REDIS_URL, ALFWORLD_DATA and WEBSHOP_DATA are
+    used where set.
     """
     changes = list(override or [])
     if seed is not None:

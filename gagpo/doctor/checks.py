@@ -99,13 +99,18 @@ def _data(environment: str) -> Finding:
     variable = f"{environment.upper()}_DATA"
     folder = os.environ.get(variable)
     if not folder:
-        return Finding(f"{environment} data", Verdict.OK, f"{variable} is not set: games are generated")
+        return Finding(f"{environment} data", Verdict.OK, f"{variable} is not set: tasks are generated on first use")
     argv = [sys.executable, "-m", module_of(environment), "info", folder]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
-        remedy = f"point {variable} at the official layout, or: gagpo data {environment} --help"
-        return Finding(f"{environment} data", Verdict.FAILED, done.stderr.strip()[-300:], remedy)
-    return Finding(f"{environment} data", Verdict.OK, f"{folder}: {' '.join(done.stdout.split())[:200]}")
+        remedy = f"see gagpo data {environment} --help, or unset {variable} to have tasks generated"
+        return Finding(f"{environment} data", Verdict.FAILED, _last_line(done.stderr), remedy)
+    told = [line.strip() for line in done.stdout.splitlines() if "sha256" not in line and "{" not in line]
+    return Finding(f"{environment} data", Verdict.OK, f"{folder}: {'; '.join(told)[:200]}")
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2][:500]
 
 
 def _port(port: int, service: str) -> Finding:
