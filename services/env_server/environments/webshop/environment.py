@@ -7,10 +7,10 @@ from importlib.metadata import version
 
 from services.env_server.environments.base import Observation, StepOutcome
 from services.env_server.environments.webshop.catalogue.open import open_configured
-from services.env_server.environments.webshop.expert import Expert
+from services.env_server.environments.webshop.expert import Expert, HastyExpert
 from services.env_server.environments.webshop.options import OPTIONS, WebshopOptions, parse_options
 from services.env_server.environments.webshop.shopping.pages import Errand
-from services.env_server.environments.webshop.shopping.results import Results
+from services.env_server.environments.webshop.shopping.results import SEARCHES_KEPT, Results
 from services.env_server.environments.webshop.shopping.shop import Shop, Turn
 from services.env_server.environments.webshop.shopping.state import PageKind, ShopState
 from services.env_server.environments.webshop.shopping.views import SEPARATOR
@@ -40,7 +40,7 @@ class WebshopEnvironment:
     """The observation: the page, behind the past that options ask for."""
     _history: bytes
 
-    def __init__(self, shop: Shop, errand: Errand, options: WebshopOptions, expert: Expert | None) -> None:
+    def __init__(self, shop: Shop, errand: Errand, options: WebshopOptions, expert: Expert | HastyExpert | None) -> None:
         """Use `WebshopFamily.open`."""
         self._shop = shop
         self._errand = errand
@@ -128,11 +128,11 @@ class WebshopEnvironment:
 class WebshopFamily:
     """All WebShop tasks of the data that ``WEBSHOP_DATA`` points to, or of generated data where it is not set."""
 
-    def __init__(self, world: World | None = None) -> None:
-        """Raises `EnvironmentDataError` when the data is missing or damaged."""
+    def __init__(self, world: World | None = None, *, searches_kept: int = SEARCHES_KEPT) -> None:
+        """``searches_kept`` rankings are remembered. Raises `EnvironmentDataError` for missing or damaged data."""
         self.world = open_configured() if world is None else world
         self._tasks = GoalTasks(self.world)
-        self._results = Results(self.world)
+        self._results = Results(self.world, searches_kept=searches_kept)
         self._shops = {mended: Shop(self.world, self._results, mended=mended) for mended in (False, True)}
         self._expert = lru_cache(maxsize=EXPERTS_KEPT)(self._make_expert)
 
@@ -161,8 +161,14 @@ class WebshopFamily:
         chosen = parse_options(options)
         goal = self._tasks.goal(task_id)
         errand = Errand(str(goal.index), goal, show_attributes=chosen.show_attrs)
-        expert = self._expert(task_id) if chosen.expert else None
+        expert = self._expert_for(task_id, chosen) if chosen.expert else None
         return WebshopEnvironment(self._shops[chosen.mended], errand, chosen, expert)
+
+    def _expert_for(self, task_id: str, options: WebshopOptions) -> Expert | HastyExpert:
+        optimal = self._expert(task_id)
+        if options.expert_style == "optimal":
+            return optimal
+        return HastyExpert(optimal, options.expert_seed, options.expert_haste)
 
     def _make_expert(self, task_id: str) -> Expert:
         return Expert(self.world, self._tasks.goal(task_id), self._results)

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from services.env_server.environments.webshop.shopping import views
+from services.env_server.environments.webshop.shopping.action import parse_action
 from services.env_server.environments.webshop.shopping.piece import Piece
 from services.env_server.environments.webshop.shopping.state import SubPage
 from shared.schemas.environment import InfoValue
@@ -88,8 +89,15 @@ class Actions:
         self.targets = targets
         self.search_bar = search_bar
         self.clickables = tuple(targets)
-        clicks = [f"click[{text}]" for text, target in targets.items() if target is not Button.SEARCH]
+        clicks = [
+            f"click[{text}]" for text, target in targets.items() if target is not Button.SEARCH and _sayable(text)
+        ]
         self.admissible = ("search[<query>]", *clicks) if search_bar else tuple(clicks)
+
+
+def _sayable(text: str) -> bool:
+    """Whether a click on a text can be said at all: not where its brackets break the action (`parse_action`)."""
+    return "[" not in text or parse_action(f"click[{text}]") == ("click", text)
 
 
 @dataclass(frozen=True, slots=True)
