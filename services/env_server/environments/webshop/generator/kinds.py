@@ -36,9 +36,9 @@ class OptionPool:
     values: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Department:
-    """What the kinds of one shelf share."""
+    """What the kinds of one shelf share. There is one object for each, so identity is equality."""
 
     area: str
     path: str
@@ -51,9 +51,9 @@ class Department:
     price: tuple[float, float]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A kind of product such as the console table."""
+    """A kind of product such as the console table. There is one object for each, so identity is equality."""
 
     department: Department
     name: str
@@ -166,6 +166,7 @@ def title_case(text: str) -> str:
     return " ".join(word[:1].upper() + word[1:] for word in text.split(" "))
 
 
+@cache
 def nouns(text: str) -> tuple[str, ...]:
     """The nouns of a kind or an attribute, possessive endings dropped."""
     others = _lists("words")["not_nouns"]

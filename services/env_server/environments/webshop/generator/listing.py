@@ -36,17 +36,13 @@ def sentence_case(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-@cache
-def trait_nouns(trait: Trait) -> tuple[str, ...]:
-    """What a tagger would call nouns in an attribute: ``steel frame`` has two, ``easy assemble`` none."""
-    return () if trait.place is Place.IS else nouns(trait.text)
-
-
 def title_nouns(blueprint: Blueprint, shown: list[Trait]) -> tuple[str, ...]:
     """Nouns of a title by construction: the brand, the kind, and what it has or is for."""
     found = [blueprint.brand.lower(), *blueprint.kind.nouns]
     for trait in shown:
-        found += trait_nouns(trait)
+        # What a tagger would call nouns: ``steel frame`` has two, ``easy assemble`` none.
+        if trait.place is not Place.IS:
+            found += nouns(trait.text)
     return tuple(found)
 
 

@@ -75,7 +75,8 @@ class GeneratorSpec:
             raise EnvironmentDataError(f"combinations: {self.combinations} must be at least 1")
         unknown = [area for area in self.areas if area not in AREAS]
         if unknown or not self.areas:
-            raise EnvironmentDataError(f"areas: unknown {', '.join(unknown)}; there are {', '.join(AREAS)}")
+            wrong = f"unknown {', '.join(unknown)}" if unknown else "none given"
+            raise EnvironmentDataError(f"areas: {wrong}; there are {', '.join(AREAS)}")
 
     def to_json(self) -> dict[str, object]:
         """The spec as it is kept beside the products."""
