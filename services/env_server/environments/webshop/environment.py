@@ -144,7 +144,7 @@ class WebshopFamily:
             max_steps=MAX_STEPS,
             action_format="search[words] where the page has a search bar, or click[one of the clickables]",
             options=[option.describe() for option in OPTIONS],
-            versions={"gagpo": version("gagpo")},
+            versions={package: version(package) for package in ("gagpo", "rapidfuzz", "regex")},
             data_digest=self.world.digest,
         )
 
