@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from services.env_server.environments.webshop.product import Instruction, Product
+from services.env_server.environments.webshop.product import Product
+from services.env_server.environments.webshop.recorded import RecordedSource
 from tests.data_paths import real_data
 
 
@@ -19,30 +20,4 @@ def recorded_lines(relative: str) -> Iterator[Any]:
 @cache
 def recorded_products() -> tuple[Product, ...]:
     """All products, in catalogue order."""
-    return tuple(map(_product, recorded_lines("products_1000.jsonl.xz")))
-
-
-def _product(line: dict[str, Any]) -> Product:
-    return Product(
-        asin=line["asin"],
-        category=line["category"],
-        query=line["query"],
-        product_category=line["product_category"],
-        title=line["name"],
-        description=line["description"],
-        bullets=tuple(line["bullets"]),
-        pricing=tuple(line["pricing"]),
-        price_tag=line["price_tag"],
-        options={name: tuple(values) for name, values in line["options"].items()},
-        attributes=tuple(line["attributes"]),
-        rating=line["rating"],
-        main_image=line["main_image"],
-        title_nouns=tuple(line["title_nouns"]),
-        synthetic=(
-            Instruction(line["instruction"], tuple(line["instruction_attributes"])) if "instruction" in line else None
-        ),
-        human=tuple(
-            Instruction(one["instruction"], tuple(one["instruction_attributes"]), tuple(one["instruction_options"]))
-            for one in line.get("human_instructions", ())
-        ),
-    )
+    return tuple(RecordedSource(real_data("webshop/products_1000.jsonl.xz")).products())

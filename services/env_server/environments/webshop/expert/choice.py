@@ -15,12 +15,16 @@ Choice = Mapping[str, str]
 
 
 class _Partial(NamedTuple):
-    """Values of some options; the smaller, the better."""
+    """Values of some options."""
 
     other_words: int
     """How many are not in the goal's own words."""
-    clicks: int
     pairs: tuple[tuple[str, str], ...]
+
+    @property
+    def cost(self) -> tuple[int, int]:
+        """The smaller, the better."""
+        return self.other_words, len(self.pairs)
 
 
 def offered(product: Product) -> Mapping[str, tuple[str, ...]]:
@@ -43,19 +47,16 @@ def best_choice(goal: Goal, product: Product) -> Choice:
     """
     wanted, values = wanted_options(goal), offered(product)
     own_words = {(name, value) for name, of_name in values.items() for value in of_name if _names(goal, name, value)}
-    best: dict[int, _Partial] = {0: _Partial(0, 0, ())}
-    """For each set of wanted options, a bit each, that can be met so far."""
+    best = {0: _Partial(0, ())}  # for each set of wanted options, a bit each, that the options so far can meet
     for name, of_name in values.items():
         pairs = sorted(((name, value) for value in of_name), key=lambda pair: pair not in own_words)
         useful = _useful(wanted, pairs)
         for met, partial in list(best.items()):
             for more, pair in useful.items():
-                longer = _Partial(
-                    partial.other_words + (pair not in own_words), partial.clicks + 1, (*partial.pairs, pair)
-                )
-                if met | more not in best or longer < best[met | more]:
+                longer = _Partial(partial.other_words + (pair not in own_words), (*partial.pairs, pair))
+                if met | more not in best or longer.cost < best[met | more].cost:
                     best[met | more] = longer
-    met = min(best, key=lambda met: (len(wanted) - met.bit_count(), best[met]))
+    met = min(best, key=lambda met: (len(wanted) - met.bit_count(), best[met].cost))
     return dict(best[met].pairs)
 
 

@@ -75,7 +75,7 @@ class Expert:
         own = self.offer(number)
         if own.wins:
             return own
-        others = (self.offer(product) for product in self._alternatives(number) if self._fits(product))
+        others = (self.offer(product) for product in self._alternatives(number) if self.fits(product))
         return next((offer for offer in others if offer.wins), own)
 
     @property
@@ -168,7 +168,7 @@ class Expert:
         found = chain.from_iterable(self._found(query) for query in searches)
         return islice(found, _CONSIDERED)
 
-    def _fits(self, product: int) -> bool:
+    def fits(self, product: int) -> bool:
         """Whether nothing but options could be missing."""
         bought = self._score(product, {})
         return bought.price_matched and bought.attributes_matched == bought.attributes and bought.kind.factor == FULL
