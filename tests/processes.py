@@ -87,7 +87,7 @@ def start_service(
             process = subprocess.Popen(
                 [sys.executable, "-m", module, "--port", str(port)],
                 cwd=REPOSITORY,
-                env={**_without_settings(), **variables},
+                env={**without_settings(), **variables},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
@@ -106,7 +106,7 @@ def start_env_server(**variables: str) -> Iterator[ServiceProcess]:
         yield service
 
 
-def _without_settings() -> dict[str, str]:
+def without_settings() -> dict[str, str]:
     """This process's variables without those that would set up a service in an unexpected way."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GAGPO_") and name != "REDIS_URL"}
 

@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,15 +102,20 @@ def start_maze_system(folder: Path) -> Iterator[MazeSystem]:
 
 
 def write_maze_policy(folder: Path) -> Path:
-    """A tiny Llama that was taught, in a second or two, to answer any prompt with one of the maze's actions."""
-    write_tokenizer(folder, WORDS)
+    """A tiny policy that answers any prompt with one of the maze's actions."""
+    return write_answering_policy(folder, WORDS, ACTIONS)
+
+
+def write_answering_policy(folder: Path, words: str, actions: Sequence[str]) -> Path:
+    """A tiny Llama that was taught, in a second or two, to answer any prompt with one of the actions."""
+    write_tokenizer(folder, words)
     tokenizer = PolicyTokenizer(folder)
     torch.manual_seed(0)
-    config = tiny_config(4 + len(dict.fromkeys(WORDS.split())), tied=False)
+    config = tiny_config(4 + len(dict.fromkeys(words.split())), tied=False)
     model = LlamaForCausalLM(config)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(60):
-        for action in ACTIONS:
+        for action in actions:
             answer = torch.tensor([*tokenizer.encode(action), 2])
             prompts = torch.randint(3, config.vocab_size, (8, int(torch.randint(10, 120, ()))))
             ids = torch.cat([prompts, answer.expand(8, -1)], dim=1)
@@ -120,4 +125,4 @@ def write_maze_policy(folder: Path) -> Path:
         optimizer.zero_grad()
     model.save_pretrained(folder)
     # `save_pretrained` wrote a generation config of its own; the tokenizer's says where an answer ends.
-    return write_tokenizer(folder, WORDS)
+    return write_tokenizer(folder, words)

@@ -86,8 +86,9 @@ def wilson_interval(successes: int, trials: int) -> Interval:
     centre = share + z2 / (2 * trials)
     spread = _Z_95 * math.sqrt(share * (1 - share) / trials + z2 / (4 * trials**2))
     scale = 1 + z2 / trials
-    # Rounding may leave the ends a hair outside of [0, 1].
-    return Interval(low=max(0.0, (centre - spread) / scale), high=min(1.0, (centre + spread) / scale))
+    # Rounding may leave the ends a hair outside of [0, 1], or on the wrong side of the share.
+    low, high = max(0.0, (centre - spread) / scale), min(1.0, (centre + spread) / scale)
+    return Interval(low=min(low, share), high=max(high, share))
 
 
 def mean_interval(values: Sequence[float]) -> Interval | None:
@@ -96,7 +97,8 @@ def mean_interval(values: Sequence[float]) -> Interval | None:
         return None
     mean = statistics.fmean(values)
     spread = _Z_95 * statistics.stdev(values, mean) / math.sqrt(len(values))
-    return Interval(low=max(min(values), mean - spread), high=min(max(values), mean + spread))
+    low, high = max(min(values), mean - spread), min(max(values), mean + spread)
+    return Interval(low=min(low, mean), high=max(high, mean))
 
 
 def _environment_figures(part: EvaluationPart, results: Sequence[EpisodeReport]) -> EnvironmentFigures:
