@@ -22,15 +22,23 @@ STOP_WORDS = frozenset(
 _APOSTROPHES = "'’＇"
 
 
+_LONGEST_REMEMBERED = 64
+"""Characters; bounds the memory that made-up words can take."""
+
+
 def analyze(text: str) -> list[str]:
     """The terms of a text in their order, with repeats."""
-    # No token goes over a space, and texts are made of the same few words again and again: pieces are remembered.
-    return list(chain.from_iterable(map(_terms, text.split(" "))))
+    # No word goes over a space, and texts are made of the same few words again and again: pieces are remembered.
+    pieces = text.split(" ")
+    terms = _remembered_terms if max(map(len, pieces)) <= _LONGEST_REMEMBERED else _terms
+    return list(chain.from_iterable(map(terms, pieces)))
 
 
-@lru_cache(maxsize=1 << 16)
 def _terms(piece: str) -> tuple[str, ...]:
     return tuple(stem(word) for word in map(_normalised, tokenize(piece)) if word not in STOP_WORDS)
+
+
+_remembered_terms = lru_cache(maxsize=1 << 16)(_terms)
 
 
 def _normalised(word: str) -> str:

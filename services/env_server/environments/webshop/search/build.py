@@ -6,8 +6,10 @@ range of terms at a time. What stays in memory is the vocabulary, and some 60 by
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,9 +110,7 @@ class _Merge:
         self._folder = folder
         self._sizes = sizes
         self._frequencies = collected.document_frequencies
-        self._runs = [
-            (np.load(run.keys, mmap_mode="r"), np.load(run.frequencies, mmap_mode="r")) for run in collected.runs
-        ]
+        self._runs = collected.runs
         self._lengths = bm25.quantised(collected.lengths)
         self._order = _order_of_asins(collected.asins)
         self._places = np.empty(len(self._order), np.int64)
@@ -123,35 +123,35 @@ class _Merge:
 
     def write(self, progress: bool) -> None:
         """Write every file but the description and the dictionary."""
-        terms, documents, postings = len(self._frequencies), len(self._order), int(self._frequencies.sum())
+        postings = int(self._frequencies.sum())
         column_terms = self._column_terms()
         np.save(self._folder / files.ORDER, self._order.astype(np.int32))
         np.save(self._folder / files.DIVISORS, self._divisors)
         np.save(self._folder / files.POSTING_ENDS, _ends(self._frequencies))
         np.save(self._folder / files.COLUMN_TERMS, column_terms.astype(np.uint32))
-        posting_documents = self._create(files.POSTING_DOCUMENTS, np.dtype(np.int32), (postings,))
-        posting_impacts = self._create(files.POSTING_IMPACTS, self._impact_type, (postings,))
-        columns = self._create(files.COLUMNS, self._impact_type, (len(column_terms), documents))
-        top_impacts = np.zeros(terms, self._impact_type)
-        begin = 0
-        with tqdm(total=postings, desc="merging postings", unit="", unit_scale=True, disable=not progress) as bar:
+        with (
+            self._written(files.POSTING_DOCUMENTS, np.dtype(np.int32), (postings,)) as posting_documents,
+            self._written(files.POSTING_IMPACTS, self._impact_type, (postings,)) as posting_impacts,
+            self._written(files.COLUMNS, self._impact_type, (len(column_terms), len(self._order))) as columns,
+            tqdm(total=postings, desc="merging postings", unit="", unit_scale=True, disable=not progress) as bar,
+        ):
+            top_impacts = np.zeros(len(self._frequencies), self._impact_type)
             for first, last in self._ranges():
                 merged_documents, impacts = self._merged(first, last)
-                end = begin + len(impacts)
-                posting_documents[begin:end] = merged_documents
-                posting_impacts[begin:end] = impacts
+                posting_documents.add(merged_documents)
+                posting_impacts.add(impacts)
                 starts = np.cumsum(self._frequencies[first:last]) - self._frequencies[first:last]
                 top_impacts[first:last] = np.maximum.reduceat(impacts, starts)
-                for column in np.flatnonzero((column_terms >= first) & (column_terms < last)):
-                    start = starts[column_terms[column] - first]
-                    place = slice(start, start + self._frequencies[column_terms[column]])
-                    columns[column, merged_documents[place]] = impacts[place]
-                begin = end
+                for term in column_terms[(column_terms >= first) & (column_terms < last)]:
+                    place = slice(starts[term - first], starts[term - first] + self._frequencies[term])
+                    column = np.zeros(len(self._order), self._impact_type)
+                    column[merged_documents[place]] = impacts[place]
+                    columns.add(column)
                 bar.update(len(impacts))
         np.save(self._folder / files.TOP_IMPACTS, top_impacts)
 
-    def _create(self, name: str, dtype: np.dtype[np.generic], shape: tuple[int, ...]) -> NDArray[np.generic]:
-        return files.create_array(self._folder / name, dtype, shape)
+    def _written(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> "closing[files.ArrayWriter]":
+        return closing(files.ArrayWriter(self._folder / name, dtype, shape))
 
     def _column_terms(self) -> NDArray[np.int64]:
         documents = len(self._order)
@@ -173,10 +173,11 @@ class _Merge:
         """Documents (by asin) and impacts of the terms of a range, by term and document."""
         bounds = np.array([first, last], np.uint64) << np.uint64(DOCUMENT_BITS)
         key_parts, frequency_parts = [], []
-        for keys, frequencies in self._runs:
+        for run in self._runs:  # opened anew for every range, so that what was read does not stay in memory
+            keys = np.load(run.keys, mmap_mode="r")
             begin, end = np.searchsorted(keys, bounds)
-            key_parts.append(keys[begin:end])
-            frequency_parts.append(frequencies[begin:end])
+            key_parts.append(np.array(keys[begin:end]))
+            frequency_parts.append(np.array(np.load(run.frequencies, mmap_mode="r")[begin:end]))
         keys = np.concatenate(key_parts)
         in_catalogue = (keys & np.uint64((1 << DOCUMENT_BITS) - 1)).astype(np.int64)
         pairs = pair_keys(np.concatenate(frequency_parts), self._lengths[in_catalogue])

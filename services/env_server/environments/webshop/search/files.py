@@ -6,10 +6,9 @@ divisor (see `bm25`) among all divisors of the index in rising order; impact 0 i
 """
 
 import json
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,13 +95,22 @@ class Description:
         return cls(**content)
 
 
-def create_array(path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """A new array of zeros on disk, written through memory."""
-    if 0 in shape:
-        np.save(path, np.zeros(shape, dtype))
-        return np.zeros(shape, dtype)
-    open_memmap = cast(Callable[..., NDArray[Any]], np.lib.format.open_memmap)
-    return open_memmap(path, mode="w+", dtype=dtype, shape=shape)
+class ArrayWriter:
+    """A new array file that is written from front to back, in no more memory than what is added at once."""
+
+    def __init__(self, path: Path, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self._file = path.open("wb")
+        self._dtype = dtype
+        npy: Any = np.lib.format  # has no type information
+        npy.write_array_header_1_0(self._file, {"descr": dtype.str, "fortran_order": False, "shape": shape})
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Append values in the array's (C) order."""
+        self._file.write(values.astype(self._dtype, copy=False).data)
+
+    def close(self) -> None:
+        """No more will come."""
+        self._file.close()
 
 
 def open_array(path: Path) -> NDArray[Any]:
