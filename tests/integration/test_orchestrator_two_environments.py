@@ -10,7 +10,7 @@ import httpx
 import pytest
 from pydantic import JsonValue
 
-from shared.buffer import EventReader
+from shared.buffer import EventReader, GroupReader
 from shared.prompting import PolicyTokenizer, PromptBuilder
 from shared.recipe import load_recipe
 from shared.schemas.evaluation import EvaluationReport
@@ -139,3 +139,26 @@ def test_the_held_out_tasks_of_an_environment_do_not_depend_on_its_company(both:
     subprocess.run([*command, "--out", str(out)], cwd=REPOSITORY, check=True, capture_output=True, timeout=60)
     alone = EvaluationReport.model_validate_json(out.read_bytes())
     assert alone.results == [result for result in together.results if result.environment == "maze"]
+
+
+def test_a_crash_changes_no_task_and_lost_groups_are_counted_where_they_belong(both: Stack) -> None:
+    both.publish(0)
+    with start_orchestrator(both) as (process, _):
+        before = [(group.environment, group.task_id) for group in read_groups(both, 0)]
+        process.kill()
+        process.wait(10)
+    both.control(fail=-1, status=422)
+    with start_orchestrator(both) as (_, url), GroupReader(both.redis_url, both.job) as reader:
+        assert [(group.environment, group.task_id) for group in reader.read_step(0, 3, 40)] == before
+        both.publish(1)
+        assert reader.read_step(1, 3, 40) == []
+        status = httpx.get(url + "/v1/status").json()
+        assert {name: told["groups_dropped"] for name, told in status["environments"].items()} == {
+            "beach": 2,
+            "maze": 1,
+        }
+        both.control(fail=0)
+        both.publish(2)
+        assert Counter(group.environment for group in reader.read_step(2, 3, 40)) == {"beach": 2, "maze": 1}
+    dropped = [event for event in EventReader(both.redis_url, both.job).read() if event.kind == "group-dropped"]
+    assert Counter(event.payload["environment"] for event in dropped) == {"beach": 2, "maze": 1}
