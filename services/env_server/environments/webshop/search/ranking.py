@@ -6,7 +6,7 @@ the best even if such terms added the most that they can. (MaxScore, with column
 J. Flood, "Query evaluation: strategies and optimizations", 1995.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -24,6 +24,9 @@ _BLOCK = 1 << 15
 _ROUNDING = 1 - 2.0**-22
 """A sum that is this close below another may be equal to it as float32."""
 _MAX_LEADERS = 4096
+_FEW = 4096
+_BATCH = 1 << 20
+"""Postings gone through at once: 40 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +101,27 @@ def _not_below(sums: Sums, floor: float) -> tuple[Integers, Sums]:
 
 def _sums(terms: Sequence[QueryTerm], divisors: Floats, documents: int) -> Sums:
     """Scores of all documents by terms whose postings are gone through."""
-    if not terms:
-        return np.zeros(documents)
-    sizes = [len(term.postings.documents) for term in terms]
-    weights = np.repeat(np.array([term.weight for term in terms]), sizes)
-    gains = weights - weights / divisors[np.concatenate([term.postings.impacts for term in terms])]
-    where = np.concatenate([term.postings.documents for term in terms])
-    return cast(Sums, np.bincount(where, gains, documents))  # with weights, sums in place of counts
+    sums = np.zeros(0)
+    for batch in _batches(terms):
+        sizes = [len(term.postings.documents) for term in batch]
+        weights = np.repeat(np.array([term.weight for term in batch]), sizes)
+        gains = weights - weights / divisors[np.concatenate([term.postings.impacts for term in batch])]
+        where = np.concatenate([term.postings.documents for term in batch])
+        added = cast(Sums, np.bincount(where, gains, documents))  # with weights, sums in place of counts
+        sums = sums + added if len(sums) else added
+    return sums if len(sums) else np.zeros(documents)
+
+
+def _batches(terms: Sequence[QueryTerm]) -> Iterator[Sequence[QueryTerm]]:
+    """Terms with few enough postings that going through them together takes little memory."""
+    begin = postings = 0
+    for place, term in enumerate(terms):
+        postings += len(term.postings.documents)
+        if postings > _BATCH and place > begin:
+            yield terms[begin:place]
+            begin, postings = place, len(term.postings.documents)
+    if terms:
+        yield terms[begin:]
 
 
 def _with_columns(sums: Sums, columns: Sequence[_Column], limit: int) -> tuple[Integers, Sums]:
@@ -119,7 +136,7 @@ def _with_columns(sums: Sums, columns: Sequence[_Column], limit: int) -> tuple[I
         floor = max(floor, _floor(sums, limit))
     candidates, sums = _not_below(sums, floor * _ROUNDING - missing[added])
     for place in range(added, len(columns)):
-        sums += columns[place].gains[columns[place].impacts[candidates]]
+        sums += columns[place].gains.take(columns[place].impacts[candidates])
         floor = max(floor, _at_rank(sums, limit))
         kept, sums = _not_below(sums, floor * _ROUNDING - missing[place + 1])
         candidates = candidates[kept]
@@ -128,13 +145,16 @@ def _with_columns(sums: Sums, columns: Sequence[_Column], limit: int) -> tuple[I
 
 def _add_everywhere(sums: Sums, column: _Column) -> None:
     for begin in range(0, len(sums), _BLOCK):
-        sums[begin : begin + _BLOCK] += column.gains[column.impacts[begin : begin + _BLOCK]]
+        sums[begin : begin + _BLOCK] += column.gains.take(column.impacts[begin : begin + _BLOCK])
 
 
 def _at_rank(sums: Sums, rank: int) -> float:
     """The score at a rank (from 1), 0 where there are fewer."""
-    place = len(sums) - rank
-    return float(np.partition(sums, place)[place]) if place >= 0 else 0.0
+    if len(sums) < rank:
+        return 0.0
+    # Few are sorted faster than partitioned, which is slow on the many zeros.
+    ordered = np.sort(sums) if len(sums) <= _FEW else np.partition(sums, -rank)
+    return float(ordered[-rank])
 
 
 def _floor(sums: Sums, rank: int) -> float:
@@ -152,5 +172,5 @@ def _floor_of_leaders(sums: Sums, columns: Sequence[_Column], rank: int) -> floa
     leaders = np.flatnonzero(sums >= floor)[:_MAX_LEADERS]
     complete = sums[leaders]
     for column in columns:
-        complete += column.gains[column.impacts[leaders]]
+        complete += column.gains.take(column.impacts[leaders])
     return _at_rank(complete, rank)
