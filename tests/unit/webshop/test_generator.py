@@ -27,6 +27,8 @@ from services.env_server.environments.webshop.generator.generate import NO_IMAGE
 from services.env_server.environments.webshop.generator.kinds import AREAS
 from services.env_server.environments.webshop.generator.simple_listing import TITLE_WORDS
 from services.env_server.environments.webshop.product import Product
+from services.env_server.environments.webshop.search.analyzer import analyze
+from services.env_server.environments.webshop.search.text import indexed_text
 
 STYLES = {"rich": RICH, "simple": SIMPLE}
 both_styles = pytest.mark.parametrize("spec", STYLES.values(), ids=STYLES)
@@ -46,8 +48,8 @@ def families(count: int, seed: int, spec: GeneratorSpec) -> list[list[tuple[Blue
 
 
 DIGESTS = {
-    "rich": "e7c728c8ee2c48daa23cdf7f601478ccb5c9f48ebf156b56c16cfc555aad1c5a",
-    "simple": "987b2cbd01c652819f450c89bb0d367d795f16458922dfda7144824f6a0dbaf2",
+    "rich": "4442dd070b4475caad1577b51e8f681423be5eaf388a5c6f2cb21e9069b96aff",
+    "simple": "272b4c03ef40b2e9cc14af7947c804f1b2b288477e393df06af385c2f69e91ef",
 }
 
 
@@ -212,8 +214,10 @@ def test_simple_titles_have_eight_words_at_most() -> None:
 
 def test_rich_products_have_the_lengths_and_the_long_tail_of_a_real_shop() -> None:
     products = list(generate_products(3000, 2))
-    words = [len(f"{product.title} {product.description} {product.bullets[0]}".split()) for product in products]
-    assert 60 < sum(words) / len(words) < 120
+    terms = sorted(len(analyze(indexed_text(product))) for product in products[:1000])
+    # The original's 1,000 products have 107.6 terms each on average, and a quarter of them fewer than 46.
+    assert 95 < sum(terms) / len(terms) < 120
+    assert 40 < terms[250] < 55
     assert 15 < sum(len(product.title.split()) for product in products) / len(products) < 24
     counts = Counter(product.title.split()[0] for product in products)
     assert len(counts) > 1200

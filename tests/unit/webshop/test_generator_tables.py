@@ -16,7 +16,14 @@ from services.env_server.environments.webshop.generator import (
 )
 from services.env_server.environments.webshop.generator.instructions import OPTION_PHRASES
 from services.env_server.environments.webshop.generator.kinds import Department, OptionPool, load_kinds, plural
-from services.env_server.environments.webshop.generator.rich_listing import SENTENCES
+from services.env_server.environments.webshop.generator.rich_wording import (
+    CLOSINGS,
+    DETAIL_SENTENCES,
+    OPENINGS,
+    PROMISES,
+    SENTENCES,
+    STORY,
+)
 from services.env_server.environments.webshop.generator.vocabulary import WORD
 from services.env_server.environments.webshop.reward.colours import plain_pair, plain_value
 from services.env_server.environments.webshop.reward.fuzzy import matches_any
@@ -98,6 +105,12 @@ def test_a_department_has_enough_of_everything(department: Department) -> None:
         assert first.name != second.name
         for wanted, chosen in itertools.product(first.values, second.values):
             assert wanted != chosen and not taken_for(first, wanted, chosen), (wanted, chosen)
+
+
+def test_no_fixed_sentence_names_an_attribute() -> None:
+    fixed = (*OPENINGS, *itertools.chain(*SENTENCES.values()), *DETAIL_SENTENCES, *CLOSINGS, *PROMISES, *STORY)
+    for attribute in {attribute for department in DEPARTMENTS for attribute in attributes_of(department)}:
+        assert not any(attribute in sentence.lower() for sentence in fixed), attribute
 
 
 @pytest.mark.parametrize("pool", POOLS, ids=lambda pool: f"{pool.name}: {pool.values[0]}")

@@ -9,7 +9,7 @@ from services.env_server.environments.webshop.generator.dice import Dice
 from services.env_server.environments.webshop.generator.kinds import Kind, Place, Slot
 from services.env_server.environments.webshop.generator.spec import GeneratorSpec, Style
 
-WORDING_THROWS = 40
+WORDING_THROWS = 64
 """How many choices the wording of one listing may take."""
 
 PRICE_GAP = 45.0
@@ -48,7 +48,7 @@ class Blueprint:
     options: Mapping[str, tuple[str, ...]]
     pricing: tuple[float, ...]
     wording: tuple[float, ...]
-    """The throws that decide every choice of words, so that near-duplicates read alike."""
+    """The throws that decide every choice of words, so that near-duplicates read alike. The simple style has none."""
     family: int
     """Number of the family, or of the single product."""
     difference: Difference | None = None
@@ -96,7 +96,7 @@ def draw_blueprint(dice: Dice, spec: GeneratorSpec, kinds: Sequence[Kind], numbe
         traits=tuple(Trait(slot.place, dice.pick(slot.attributes)) for slot in slots),
         options=_draw_options(dice, spec, kind),
         pricing=_draw_pricing(dice, department.price),
-        wording=tuple(dice.number() for _ in range(WORDING_THROWS)),
+        wording=tuple(dice.number() for _ in range(WORDING_THROWS)) if rich else (),
         family=number,
     )
 
@@ -119,7 +119,7 @@ def _draw_options(dice: Dice, spec: GeneratorSpec, kind: Kind) -> dict[str, tupl
 def _draw_pricing(dice: Dice, limits: tuple[float, float]) -> tuple[float, ...]:
     """One price, or now and then the two ends of a range; low prices are more frequent than high ones."""
     low, high = limits
-    price = low + (high - low) * dice.number() ** 2
+    price = low + (high - low) * dice.skewed(2)
     ending = dice.pick((0.99, 0.99, 0.95, 0.5, 0.0, round(dice.number(), 2)))
     first = round(int(price) + ending, 2)
     if dice.chance(0.09):

@@ -35,7 +35,7 @@ def simple_brand(dice: Dice) -> str:
 
 def composed_brand(dice: Dice) -> str:
     """A brand of two or three parts; a few brands have many products and most have few, as in a real shop."""
-    rank = int(NAMES * dice.number() ** 3)
+    rank = int(NAMES * dice.skewed(3))
     # A step that shares no factor with NAMES, so that neighbouring ranks do not look alike.
     rest, ending = divmod(rank * 100_003 % NAMES, len(ENDINGS))
     first, second = divmod(rest, len(SYLLABLES))

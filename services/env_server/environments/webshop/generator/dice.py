@@ -35,6 +35,15 @@ class Dice:
         """True with this probability."""
         return self.number() < probability
 
+    def skewed(self, power: int) -> float:
+        """A number in [0, 1) that is small more often than not: the product of ``power`` times the same throw."""
+        # Multiplied, because how `**` rounds is up to the machine's C library.
+        throw = self.number()
+        result = throw
+        for _ in range(power - 1):
+            result *= throw
+        return result
+
     def pick(self, choices: Sequence[T]) -> T:
         """One of the choices."""
         return choices[int(self.number() * len(choices))]

@@ -14,69 +14,26 @@ from services.env_server.environments.webshop.generator.listing import (
     title_nouns,
     titled,
 )
+from services.env_server.environments.webshop.generator.rich_wording import (
+    CLOSINGS,
+    DETAIL_SENTENCES,
+    HEADINGS,
+    MEASURES,
+    OPENINGS,
+    PROMISES,
+    SENTENCES,
+    STORY,
+)
+
+DESCRIBED = 0.75
+"""How many listings have a description; the others name their attributes in the first feature."""
+
+LONG = 0.35
+"""How many of the descriptions are long ones."""
 
 MOST_NOUN_TRAITS = 3
 """Attributes with nouns in one title. More would make two products of the same kind look like different kinds to the
 reward: it divides the nouns in common by all nouns wanted, and a tenth is the least that counts."""
-
-OPENINGS = (
-    "Meet the {look} {kind} from {brand}.",
-    "With this offer we wanted to make everyday life easier, and {described} was the answer.",
-    "{brand} brings you {described} at a fair price.",
-    "Looking for something {look}? Here {brand} does the job.",
-    "A {look} choice for anyone who needs {kind} for years to come.",
-    "Our {look} {kind} will keep the promise that the photos make.",
-)
-SENTENCES = {
-    Place.IS: (
-        "The {kind} {is_} {it}.",
-        "{They} {is_} {it}, as our customers asked.",
-        "Because {they} {is_} {it}, you save time and trouble.",
-        "We made sure that {they} {is_} {it}.",
-        "You will notice at once: {it} from the first day on.",
-    ),
-    Place.WITH: (
-        "Sold with {it}.",
-        "Made with {it} for a better result.",
-        "Thanks to the version with {it}, you can rely on it every day.",
-        "We chose a design with {it} after many tests.",
-        "Enjoy the comfort of {described_alone} with {it}.",
-    ),
-    Place.FOR: (
-        "A good match for {it}.",
-        "Many people chose it for {it}.",
-        "Made for {it} and much more.",
-        "Give it as a present or keep it for {it}.",
-    ),
-}
-DETAIL_SENTENCES = (
-    "The {it} completes the picture.",
-    "Note the {it} in our photos.",
-    "A practical extra: {it}.",
-    "We also thought of the {it}.",
-)
-CLOSINGS = (
-    "Please check the measurements before you order.",
-    "If anything is wrong, write to us and we will answer within one day.",
-    "Colors may look a little different on your screen.",
-    "Packed with care and sent in a plain box.",
-    "Every parcel with {kind} is inspected twice before it leaves our warehouse.",
-    "Our support team is there for you around the clock.",
-)
-HEADINGS = {
-    Place.IS: ("{It} design: ", "{It} - ", "Truly {it}: ", "Why {it}? "),
-    Place.WITH: ("With {it}: ", "{It}: ", "Featuring {it} - ", "Now with {it}: "),
-    Place.FOR: ("Great for {it}: ", "For {it} - ", "Perfect for {it}: ", "Ideal for {it}: "),
-}
-PROMISES = (
-    "a difference that you can feel from the first day.",
-    "one thing less to worry about.",
-    "tested by our own team again and again.",
-    "this is what sets the {kind} apart from cheaper ones.",
-    "a small point that matters in daily use.",
-    "you asked for it and we listened.",
-    "the reason why so many customers come back.",
-)
 
 
 def rich_listing(blueprint: Blueprint) -> Listing:
@@ -84,7 +41,7 @@ def rich_listing(blueprint: Blueprint) -> Listing:
     dice = Dice(iter(blueprint.wording).__next__)
     shown = _shown(blueprint.traits)
     title = rich_title(blueprint, shown, dice)
-    described = dice.chance(0.72)
+    described = dice.chance(DESCRIBED)
     return Listing(
         title=title,
         title_nouns=title_nouns(blueprint, shown),
@@ -121,7 +78,7 @@ def rich_description(blueprint: Blueprint, dice: Dice) -> str:
     """A paragraph with a sentence for every attribute."""
     kind, look = blueprint.kind, blueprint.looks[-1]
     opening = dice.pick(OPENINGS).format(
-        look=look, kind=kind.name, brand=blueprint.brand, described=kind.described(look)
+        look=look, kind=kind.name, many=kind.query, brand=blueprint.brand, described=kind.described(look)
     )
     # No sentence comes twice: the n-th attribute of a place takes the n-th of that place's shuffled sentences.
     unused = {place: dice.sample(choices, len(choices)) for place, choices in SENTENCES.items()}
@@ -129,7 +86,18 @@ def rich_description(blueprint: Blueprint, dice: Dice) -> str:
     sentences = [unused[trait.place].pop().format(it=spoken(trait.text), **words) for trait in blueprint.traits]
     detail = dice.pick(DETAIL_SENTENCES).format(it=blueprint.details[0])
     closing = dice.pick(CLOSINGS).format(kind=kind.name)
-    return " ".join((opening, *sentences, detail, closing))
+    story = _story(blueprint, dice) if dice.chance(LONG) else []
+    return " ".join((opening, *sentences, detail, *story, closing))
+
+
+def _story(blueprint: Blueprint, dice: Dice) -> list[str]:
+    """What makes a description long: measures and sentences about the seller."""
+    length, width, height = (round(1 + 60 * dice.skewed(2), 1) for _ in range(3))
+    weight = round(0.1 + 30 * dice.skewed(3), 2)
+    measures = MEASURES.format(weight=weight, length=length, width=width, height=height)
+    kind = blueprint.kind
+    words = {"kind": kind.name, "many": kind.query, "look": blueprint.looks[0], "brand": blueprint.brand}
+    return [measures, *(text.format(**words) for text in dice.sample(STORY, dice.between(6, 20)))]
 
 
 @cache

@@ -7,7 +7,7 @@ from services.env_server.environments.base import EnvironmentDataError
 from services.env_server.environments.webshop.generator.asins import LARGEST_CATALOGUE
 from services.env_server.environments.webshop.generator.kinds import AREAS
 
-GENERATOR_VERSION = 1
+GENERATOR_VERSION = 2
 """Raised whenever equal arguments would give other products."""
 
 LARGEST_FAMILY = 5
