@@ -172,9 +172,7 @@ def test_every_file_is_checked_against_its_checksum(copy: Path) -> None:
         if not content:
             continue
         path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-        with pytest.raises(
-            EnvironmentDataError, match=f"{path}: the checksum differs from {FILE_NAME}'s; make it anew"
-        ):
+        with pytest.raises(EnvironmentDataError, match=f"{path}: the checksum differs from {FILE_NAME}'s; remove"):
             verify_files(copy, read_manifest(copy))
         path.write_bytes(content)
 
@@ -184,7 +182,7 @@ def test_a_file_that_was_cut_short_or_removed_is_named_at_once(copy: Path) -> No
         path = copy / name
         content = path.read_bytes()
         path.write_bytes(content + b"x")
-        with pytest.raises(EnvironmentDataError, match=f"{path} has .* bytes instead of .*damaged; make it anew with"):
+        with pytest.raises(EnvironmentDataError, match=f"{path} has .* bytes instead of .*damaged; remove the folder"):
             open_world(copy)
         path.unlink()
         with pytest.raises(EnvironmentDataError, match=f"{path} is missing"):
@@ -219,9 +217,7 @@ def test_a_foreign_manifest_is_refused(copy: Path, change: Any, message: str) ->
     with pytest.raises(EnvironmentDataError, match="not a catalogue that this version reads"):
         open_world(copy)
     path.unlink()
-    with pytest.raises(
-        EnvironmentDataError, match=r"is not a WebShop catalogue: it has no catalogue.json; make it anew"
-    ):
+    with pytest.raises(EnvironmentDataError, match=r"is not a WebShop catalogue: it has no catalogue.json; remove"):
         open_world(copy)
 
 

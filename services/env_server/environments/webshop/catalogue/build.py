@@ -43,6 +43,9 @@ from services.env_server.environments.webshop.search.build import Document, writ
 from services.env_server.environments.webshop.search.text import indexed_text
 from services.env_server.environments.webshop.source import ProductSource, RecordedWorld
 
+SHOWN_PRODUCTS = 100_000
+"""Products from which on the last part of writing the search index takes long enough to be shown."""
+
 
 @contextmanager
 def fresh_folder(out: Path) -> Iterator[Path]:
@@ -91,7 +94,7 @@ def build_catalogue(source: ProductSource, out: Path, *, seed: int = 0) -> Manif
         products = ProductFile(folder)
         goals = _write_prices_and_goals(source.recorded, products, folder, Random(seed))
         documents = (Document(product.asin, indexed_text(product)) for product in _progress(products, "search index"))
-        write_index(documents, folder / SEARCH)
+        write_index(documents, folder / SEARCH, progress=len(products) > SHOWN_PRODUCTS)
         names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
         files = describe_files(folder, names)
         manifest = Manifest(

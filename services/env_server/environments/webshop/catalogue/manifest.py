@@ -13,7 +13,10 @@ from services.env_server.environments.base import EnvironmentDataError
 FILE_NAME = "catalogue.json"
 FORMAT = 1
 """Raised whenever a catalogue of an earlier version could not be read any more."""
-REMEDY = "make it anew with `gagpo data build webshop` (or `gagpo data generate webshop`)"
+REMEDY = (
+    "remove the folder and make it anew: `gagpo data build webshop` or `gagpo data generate webshop` "
+    "(a catalogue in the cache is made anew by itself)"
+)
 
 
 class FileEntry(BaseModel):

@@ -13,6 +13,7 @@ from services.env_server.environments.webshop.generated import GeneratedSource
 from services.env_server.environments.webshop.generator.spec import GENERATOR_VERSION
 from services.env_server.environments.webshop.official import OfficialSource
 from services.env_server.environments.webshop.recorded import RecordedSource
+from services.env_server.environments.webshop.search.files import FORMAT as INDEX_FORMAT
 from services.env_server.environments.webshop.source import ProductSource
 from shared.files import cache_folder, locked
 
@@ -22,6 +23,8 @@ SMALL = 20_000
 SMALL_BYTES = 512 << 20
 """Files larger than that are not even counted."""
 DEFAULT_PRODUCTS = 1_000
+VERSIONS = f"v{FORMAT}.{INDEX_FORMAT}"
+"""In the names of cached catalogues: another version of the product makes its own."""
 REMEDY = (
     "`gagpo data webshop` downloads the official files, `gagpo data build webshop` makes a catalogue of them, "
     f"`gagpo data generate webshop` makes one of invented products; then set {VARIABLE} to the catalogue, or leave it "
@@ -58,7 +61,7 @@ def open_path(path: Path) -> Catalogue:
 
 def open_default() -> Catalogue:
     """The catalogue for no data at all: generated into the cache on first use (seconds), then found there."""
-    folder = cache_folder("webshop") / f"default-v{FORMAT}-{GENERATOR_VERSION}"
+    folder = cache_folder("webshop") / f"default-{VERSIONS}-{GENERATOR_VERSION}"
     return _open_cached(folder, GeneratedSource(DEFAULT_PRODUCTS, seed=0))
 
 
@@ -68,7 +71,7 @@ def _open_built(source: OfficialSource | RecordedSource, path: Path) -> Catalogu
     digest = hashlib.sha256()
     for file in source.files:
         digest.update(hashlib.sha256(file.read_bytes()).digest())
-    folder = cache_folder("webshop") / f"built-v{FORMAT}-{digest.hexdigest()[:32]}"
+    folder = cache_folder("webshop") / f"built-{VERSIONS}-{digest.hexdigest()[:32]}"
     if not folder.exists() and source.count(SMALL + 1) > SMALL:
         raise _too_many(source, path)
     return _open_cached(folder, source)

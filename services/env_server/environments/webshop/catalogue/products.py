@@ -43,5 +43,5 @@ class ProductFile:
         except (zstandard.ZstdError, msgspec.DecodeError) as error:
             raise EnvironmentDataError(
                 f"{self._folder}: product {number} is damaged ({error}); `gagpo data info webshop {self._folder} "
-                "--verify` says which files are, and `gagpo data build webshop` makes them anew"
+                "--verify` says which files are"
             ) from error
