@@ -23,7 +23,8 @@ from services.env_server.environments.webshop.catalogue.open import (
     open_world,
 )
 from services.env_server.environments.webshop.catalogue.records import RecordFile, RecordWriter
-from services.env_server.environments.webshop.generated import GeneratedSource
+from services.env_server.environments.webshop.generated import GeneratedSource, generate_catalogue
+from services.env_server.environments.webshop.generator import RICH, SIMPLE
 from services.env_server.environments.webshop.goal import GoalKind
 from services.env_server.environments.webshop.product import Product
 from tests.data_paths import real_data
@@ -262,6 +263,17 @@ def test_other_data_is_never_overwritten(built: Path, products: list[Product]) -
     with pytest.raises(EnvironmentDataError, match="exists already: remove it, or name another folder"):
         build_catalogue(GivenSource(iter(products)), built)
     assert read_manifest(built) == before
+
+
+def test_generating_the_same_again_does_nothing_and_other_products_are_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    generate_catalogue(out, 20, seed=1)
+    written = (out / FILE_NAME).stat()
+    generate_catalogue(out, 20, seed=1)
+    assert (out / FILE_NAME).stat() == written
+    for count, seed, spec in ((21, 1, RICH), (20, 2, RICH), (20, 1, SIMPLE)):
+        with pytest.raises(EnvironmentDataError, match="exists already"):
+            generate_catalogue(out, count, seed, spec)
 
 
 @pytest.mark.parametrize(

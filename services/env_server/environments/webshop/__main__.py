@@ -25,7 +25,8 @@ def main() -> None:
 def download(
     out: Annotated[Path, typer.Option(help="The folder to fill.")],
     full: Annotated[
-        bool, typer.Option("--full/--small", help="All 1.18 million products (5.5 GB), or the 1,000 of the small set.")
+        bool,
+        typer.Option("--full/--small", help="All 1.18 million products (about 5 GB), or the 1,000 of the small set."),
     ] = False,
     mirror: Annotated[str | None, typer.Option(help="The address of a folder that holds the same files.")] = None,
 ) -> None:
@@ -93,7 +94,7 @@ def _source(
 
 @app.command()
 def generate(
-    out: Annotated[Path, typer.Option(help="The folder to write; it must not exist.")],
+    out: Annotated[Path, typer.Option(help="The folder to write; it must not hold other data.")],
     products: Annotated[int, typer.Option(min=1, help="How many products.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="The same seed and options give the same shop anywhere.")] = 0,
     style: Annotated[
@@ -113,12 +114,11 @@ def generate(
         str | None, typer.Option(help="Comma-separated: beauty, electronics, fashion, garden, grocery.")
     ] = None,
 ) -> None:
-    """Invent products and build a catalogue of them.
+    """Invent products and build a catalogue of them; the same again into the same folder does nothing.
 
     Example: generate --products 5000 --seed 1 --style simple --out data/shop, then WEBSHOP_DATA=data/shop.
     """
-    from services.env_server.environments.webshop.catalogue.build import build_catalogue
-    from services.env_server.environments.webshop.generated import GeneratedSource
+    from services.env_server.environments.webshop.generated import generate_catalogue
     from services.env_server.environments.webshop.generator import make_spec
 
     spec = make_spec(
@@ -130,7 +130,7 @@ def generate(
         combinations=combinations,
         areas=tuple(areas.split(",")) if areas else None,
     )
-    build_catalogue(GeneratedSource(products, seed, spec), out, seed=seed)
+    generate_catalogue(out, products, seed, spec)
     info(out)
 
 

@@ -16,9 +16,9 @@ class OfficialSet(StrEnum):
     """The two sets there are."""
 
     SMALL = "small"
-    """1,000 products, about 10 MB with what people wrote."""
+    """1,000 products, a few MB."""
     FULL = "full"
-    """1.18 million products, 5.5 GB."""
+    """1.18 million products, about 5 GB."""
 
 
 _HUMAN = RemoteFile("items_human_ins.json", f"{DRIVE}14Kb5SPBk_jfdLZ_CDBNitW98QLDlKR5O")
