@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from services.env_server.environments.base import EnvironmentDataError
+from services.env_server.environments.webshop.catalogue.build import build_catalogue
+from services.env_server.environments.webshop.catalogue.open import open_world
 from services.env_server.environments.webshop.find_source import find_source
+from services.env_server.environments.webshop.goal import GoalKind
 from services.env_server.environments.webshop.official import OfficialFiles, OfficialSource
 from services.env_server.environments.webshop.product import Instruction, Product
-from services.env_server.environments.webshop.title_nouns import with_title_nouns
 from tests.webshop_official import official_of, write_official
 from tests.webshop_recorded import recorded_products
 
@@ -56,10 +58,15 @@ def test_all_recorded_products_come_out_of_the_official_files(tmp_path: Path) ->
 
 
 @pytest.mark.slow
-def test_title_nouns_are_the_recorded_ones() -> None:
+def test_a_catalogue_of_the_official_files_holds_the_recorded_products_with_their_title_nouns(tmp_path: Path) -> None:
     pytest.importorskip("spacy", reason="needs the extra webshop-build")
-    bare = [without_nouns(product) for product in recorded_products()]
-    assert tuple(with_title_nouns(bare)) == recorded_products()
+    official_of(recorded_products(), tmp_path)
+    source = find_source(tmp_path, processes=2)
+    assert source is not None
+    build_catalogue(source, tmp_path / "shop")
+    world = open_world(tmp_path / "shop")
+    assert tuple(world.product(number) for number in range(len(world))) == recorded_products()
+    assert (len(world.goals(GoalKind.SYNTHETIC)), len(world.goals(GoalKind.HUMAN))) == (6910, 13)
 
 
 def test_without_spacy_a_build_stops_with_the_command_that_installs_it(
