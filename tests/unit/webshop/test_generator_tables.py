@@ -25,6 +25,7 @@ from services.env_server.environments.webshop.generator.rich_wording import (
     STORY,
 )
 from services.env_server.environments.webshop.generator.vocabulary import WORD
+from services.env_server.environments.webshop.product import Product
 from services.env_server.environments.webshop.reward.colours import plain_pair, plain_value
 from services.env_server.environments.webshop.reward.fuzzy import matches_any
 
@@ -139,10 +140,7 @@ def words_of(*texts: str) -> set[str]:
     return {word for text in texts for word in WORD.findall(text.lower()) if not word.isdigit()}
 
 
-def said(product: object) -> list[str]:
-    from services.env_server.environments.webshop.product import Product
-
-    assert isinstance(product, Product)
+def said(product: Product) -> list[str]:
     texts = [product.query, product.category, product.product_category, *product.attributes, *product.options]
     texts += itertools.chain(*product.options.values())
     texts += [wanted.text for wanted in (product.synthetic, *product.human) if wanted]
