@@ -10,7 +10,7 @@ import torch
 
 from services.trainer.small_policy.checkpoint import save_policy
 from services.trainer.small_policy.model import Size, build_model
-from services.trainer.small_policy.reading import vocabulary
+from services.trainer.small_policy.readings.alfworld import vocabulary
 from services.trainer.small_policy.sampling import sample_actions
 from services.trainer.small_policy.tokenizer import END_ID, UNKNOWN_ID, build_tokenizer
 from shared.prompting import PolicyTokenizer

@@ -5,56 +5,38 @@ from pathlib import Path
 
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
 
-from services.trainer.small_policy.reading import (
-    IGNORED,
-    KINDS,
-    MARKS,
-    NUMBERED,
-    NUMBERED_OTHERWISE,
-    PHRASES,
-    SIGNS,
-    vocabulary,
-)
+from services.trainer.small_policy.reading import Reading
+from services.trainer.small_policy.readings import alfworld
 
 PAD, UNKNOWN, END = "<pad>", "<unk>", "</s>"
 SPECIAL = (PAD, UNKNOWN, END)
 PAD_ID, UNKNOWN_ID, END_ID = range(3)
+PIECE = "##"
 
 
-def build_tokenizer() -> Tokenizer:
-    """The tokenizer. Nothing in it is learnt: the words and the abridging rules of `reading` decide all."""
-    words = (*SPECIAL, *vocabulary())
-    tokenizer = Tokenizer(models.WordLevel({word: id_ for id_, word in enumerate(words)}, unk_token=UNKNOWN))
+def build_tokenizer(reading: Reading = alfworld.READING) -> Tokenizer:
+    """The tokenizer. Nothing in it is learnt: the words and the abridging rules of the reading decide all."""
+    ids = {word: id_ for id_, word in enumerate((*SPECIAL, *reading.words))}
+    model = models.WordPiece if reading.pieces else models.WordLevel
+    tokenizer = Tokenizer(model(ids, unk_token=UNKNOWN))
     tokenizer.normalizer = normalizers.Sequence(
         [
-            *(normalizers.Replace(Regex(pattern), f" {sign} ") for sign, pattern in SIGNS.items()),
-            *(normalizers.Replace(Regex(pattern), " ") for pattern in IGNORED),
-            *(normalizers.Replace(mark, f" {mark} ") for mark in MARKS if mark != "-"),
+            *(normalizers.Replace(r.pattern if r.literal else Regex(r.pattern), r.by) for r in reading.rewrites),
             normalizers.Lowercase(),
         ]
     )
-    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(_word_pattern()), behavior="removed", invert=True)
-    # The WordPiece decoder joins words with one space; no word here begins with its prefix.
-    tokenizer.decoder = decoders.WordPiece(prefix="##", cleanup=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex(reading.word_pattern), behavior="removed", invert=True)
+    # The WordPiece decoder joins words with one space, and pieces with none.
+    joined = decoders.WordPiece(prefix=PIECE, cleanup=False)
+    tight = [decoders.Replace(loose, close) for loose, close in reading.tight]
+    tokenizer.decoder = decoders.Sequence([joined, decoders.Fuse(), *tight]) if tight else joined
     tokenizer.add_special_tokens(list(SPECIAL))
     return tokenizer
 
 
-def _word_pattern() -> str:
-    """What is one word: a phrase, a thing with its number, or else whatever stands between spaces."""
-    limits: dict[int, list[str]] = {}
-    for kind in KINDS:
-        limits.setdefault(NUMBERED.get(kind, NUMBERED_OTHERWISE), []).append(kind)
-    things = [
-        rf"\b(?:{'|'.join(kinds)}) (?:{'|'.join(str(number) for number in range(limit, 0, -1))})(?!\d)"
-        for limit, kinds in limits.items()
-    ]
-    return "|".join((*(rf"\b{phrase}\b" for phrase in PHRASES), *things, r"\S+"))
-
-
-def save_tokenizer(folder: Path, model_max_length: int) -> None:
+def save_tokenizer(folder: Path, model_max_length: int, reading: Reading = alfworld.READING) -> None:
     """Write ``tokenizer.json`` and ``tokenizer_config.json``, the same bytes every time."""
-    build_tokenizer().save(str(folder / "tokenizer.json"))
+    build_tokenizer(reading).save(str(folder / "tokenizer.json"))
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": model_max_length,
