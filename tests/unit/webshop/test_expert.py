@@ -7,9 +7,11 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from pydantic import JsonValue
 
 from services.env_server.environments.webshop.catalogue.build import build_catalogue
 from services.env_server.environments.webshop.catalogue.open import open_world
+from services.env_server.environments.webshop.environment import WebshopFamily
 from services.env_server.environments.webshop.expert import Expert, HastyExpert
 from services.env_server.environments.webshop.expert.choice import best_choice, offered
 from services.env_server.environments.webshop.goal import Goal, GoalKind
@@ -322,3 +324,18 @@ def test_what_is_done_in_haste_depends_on_the_seed_alone() -> None:
 
     assert taken(1) == taken(1)
     assert len({taken(seed) for seed in range(20)}) > 5
+
+
+def test_a_session_has_the_expert_that_its_options_ask_for() -> None:
+    family = WebshopFamily(recorded_world())
+
+    def first_click(**options: str | float) -> JsonValue:
+        environment = family.open("synthetic-3", {"expert": True, **options})
+        action = environment.reset().info["expert_action"]
+        return environment.step(str(action)).observation.info["expert_action"]
+
+    right = f"click[{recorded_world().goals(GoalKind.SYNTHETIC).goal(3).asin.lower()}]"
+    assert first_click() == first_click(expert_style="hasty", expert_haste=0) == right
+    hasty = [first_click(expert_style="hasty", expert_seed=seed) for seed in range(8)]
+    assert len(set(hasty)) > 3
+    assert hasty == [first_click(expert_style="hasty", expert_seed=seed) for seed in range(8)]

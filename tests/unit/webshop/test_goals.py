@@ -2,6 +2,7 @@
 
 import json
 import lzma
+import string
 import tracemalloc
 from array import array
 from collections import Counter
@@ -26,8 +27,6 @@ from services.env_server.environments.webshop.goal_building import (
 from services.env_server.environments.webshop.goals import (
     combination,
     combinations,
-    draw_distinct,
-    draw_session,
     open_goal_table,
 )
 from services.env_server.environments.webshop.prices import NO_CAP, cap_text, draw_cap, draw_prices, recorded_prices
@@ -138,6 +137,19 @@ def test_a_limit_leaves_the_goals_that_the_original_keeps(tmp_path: Path, kind: 
             assert draw_distinct(table, after_construction(len(table)), int(count)) == expected
 
 
+def draw_session(table: GoalTable, random: Random) -> tuple[str, int]:
+    """As the original's ``reset()``: a session id of ten letters, then the index of a goal."""
+    return "".join(random.choices(string.ascii_lowercase, k=10)), table.draw(random)
+
+
+def draw_distinct(table: GoalTable, random: Random, count: int) -> list[int]:
+    """As the original's ``limit_goals``: draws, repeats left out."""
+    drawn: dict[int, None] = {}
+    while len(drawn) < count:
+        drawn.setdefault(table.draw(random))
+    return list(drawn)
+
+
 def after_construction(goals: int) -> Random:
     """The generator as the original's server leaves it: seeded for the shuffle of the goals, which it has done."""
     random = Random(SHUFFLE_SEED)
@@ -232,14 +244,7 @@ def test_a_draw_is_off_by_one_unless_mended(tmp_path: Path) -> None:
 
 def test_the_only_goal_can_be_drawn(tmp_path: Path) -> None:
     table = drawn_table(tmp_path, [replace(PRODUCT, options={})], GoalKind.SYNTHETIC)
-    assert draw_distinct(table, Random(0), 1) == [0]
-
-
-def test_a_limit_that_cannot_be_reached_is_refused(tmp_path: Path) -> None:
-    table = drawn_table(tmp_path, [PRODUCT], GoalKind.SYNTHETIC)
-    assert sorted(draw_distinct(table, Random(0), 5)) == [1, 2, 3, 4, 5]
-    with pytest.raises(ValueError, match="limit = 6"):
-        draw_distinct(table, Random(0), 6)
+    assert table.draw(Random(0)) == 0
 
 
 @given(price=st.floats(0.01, 2_000), seed=st.integers(0, 2**32))

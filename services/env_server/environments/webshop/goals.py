@@ -9,7 +9,6 @@ A table is a folder of memory-mapped files that processes share, in one of two f
 `goal_building` writes both.
 """
 
-import string
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +31,6 @@ CUMULATIVE = "cumulative"
 """float64, (goals + 1,): the weights of the goals before each one, in the shuffled order, summed."""
 RECORDS = "goals"
 """Name of the record file of recorded goals."""
-_SESSION_LETTERS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +99,21 @@ class _Weighted:
         """How many there are."""
         return len(self._cumulative) - 1
 
-    def draw(self, random: Random, *, mended: bool = False) -> int:
-        """The index of a goal drawn by weight: by its own when ``mended``, else off by one as in the original.
+    def draw(self, random: Random, among: range | None = None, *, mended: bool = False) -> int:
+        """The index of a goal drawn by weight, from all goals or ``among`` neighbours, off by one as in the original.
 
         By accident there, the sums of weights are searched as if they did not begin with 0. So the first goal never
         comes, each other one comes with the weight of the goal before it, and the last one with its own weight besides.
-        Raises IndexError where there are no goals.
+        When ``mended``, each comes with its own weight. Raises IndexError where there are no goals.
         """
         if not len(self):
             raise IndexError("there is no goal to draw")
-        point = random.random() * self._cumulative[-1]
-        return min(bisect_right(self._cumulative, point) - mended, len(self) - 1)
+        among = range(len(self)) if among is None else among
+        sums, shift = self._cumulative, 0 if mended else 1
+        low = sums[max(among.start - shift, 0)]
+        high = sums[among.stop if among.stop == len(self) else among.stop - shift]
+        point = low + random.random() * (high - low)
+        return min(max(bisect_right(sums, point) - 1 + shift, among.start), among.stop - 1)
 
     def _check(self, index: int) -> None:
         if not 0 <= index < len(self):
@@ -202,26 +204,6 @@ def open_goal_table(folder: Path, kind: GoalKind, product: ProductByNumber) -> G
     if (own / f"{RECORDS}.records").exists():
         return RecordedGoals(own, kind, product)
     return DrawnGoals(own, kind, product)
-
-
-def draw_session(table: GoalTable, random: Random) -> tuple[str, int]:
-    """What the original's ``reset()`` draws: a session id of ten letters, then the index of a goal."""
-    return "".join(random.choices(string.ascii_lowercase, k=_SESSION_LETTERS)), table.draw(random)
-
-
-def draw_distinct(table: GoalTable, random: Random, count: int) -> list[int]:
-    """The goals that remain under the original's ``limit_goals``: draws, repeats left out, until there are ``count``.
-
-    Raises ValueError where so many different ones cannot be drawn: the first goal never is, unless it is the only one.
-    """
-    if count > max(len(table) - 1, min(len(table), 1)):
-        raise ValueError(
-            f"limit = {count}: of {len(table)} goals only {max(len(table) - 1, 0)} can be drawn; ask for fewer"
-        )
-    drawn: dict[int, None] = {}
-    while len(drawn) < count:
-        drawn.setdefault(table.draw(random))
-    return list(drawn)
 
 
 def combinations(options: Mapping[str, Sequence[str]]) -> int:
