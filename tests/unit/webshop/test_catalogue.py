@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from services.env_server.environments.base import EnvironmentDataError
+from services.env_server.environments.webshop.catalogue import records
 from services.env_server.environments.webshop.catalogue.build import build_catalogue
 from services.env_server.environments.webshop.catalogue.manifest import FILE_NAME, read_manifest, verify_files
 from services.env_server.environments.webshop.catalogue.open import (
@@ -27,6 +28,7 @@ from services.env_server.environments.webshop.generated import GeneratedSource, 
 from services.env_server.environments.webshop.generator import RICH, SIMPLE
 from services.env_server.environments.webshop.goal import GoalKind
 from services.env_server.environments.webshop.product import Product
+from services.env_server.environments.webshop.recorded import find_recorded
 from tests.data_paths import real_data
 from tests.webshop_official import raw_product, write_official
 from tests.webshop_recorded import recorded_products
@@ -162,6 +164,18 @@ def test_equal_products_seeds_and_goals_have_equal_digests(built: Path, tmp_path
     assert len({again.digest, other_prices.digest, other_products.digest}) == 3
 
 
+def test_the_digest_does_not_tell_how_products_and_goals_are_compressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = find_recorded(real_data("webshop"))
+    assert source is not None
+    first = build_catalogue(source, tmp_path / "first")
+    monkeypatch.setattr(records, "LEVEL", 1)
+    second = build_catalogue(source, tmp_path / "second")
+    assert first.files != second.files
+    assert first.digest == second.digest
+
+
 def test_every_file_is_checked_against_its_checksum(copy: Path) -> None:
     manifest = read_manifest(copy)
     on_disk = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
@@ -280,9 +294,10 @@ def test_generating_the_same_again_does_nothing_and_other_products_are_refused(t
     ("asins", "message"),
     [
         (["B1", "B2", "B1"], "asin B1 occurs twice; every product needs an asin of its own"),
-        (["B12345678901"], "asin 'B12345678901' is not 1 to 10 ASCII characters"),
-        (["É"], "not 1 to 10 ASCII"),
-        ([""], "not 1 to 10 ASCII"),
+        (["B12345678901"], "asin 'B12345678901' is not 1 to 10 upper-case ASCII"),
+        (["b1"], "not 1 to 10 upper-case ASCII"),
+        (["É"], "not 1 to 10 upper-case ASCII"),
+        ([""], "not 1 to 10 upper-case ASCII"),
         ([], "no product to build a catalogue of"),
     ],
 )
@@ -300,14 +315,14 @@ def test_asins_must_be_unique_and_short(
 
 @pytest.mark.parametrize("count", [0, 1, 7, 4_000, 4_100])
 def test_records_come_out_as_they_were_put_in(tmp_path: Path, count: int) -> None:
-    records = [f"record {number} of the test, with words in it".encode() * (number % 3) for number in range(count)]
+    written = [f"record {number} of the test, with words in it".encode() * (number % 3) for number in range(count)]
     with RecordWriter(tmp_path, "test") as writer:
-        for number, record in enumerate(records):
+        for number, record in enumerate(written):
             assert len(writer) == number
             writer.append(record)
     file = RecordFile(tmp_path, "test")
     assert len(file) == count
-    assert list(file) == records
+    assert list(file) == written
 
 
 # --- finding the shop ---

@@ -136,13 +136,20 @@ def test_a_product_with_nothing_but_a_name_is_kept_and_what_it_lacks_is_counted(
 
 
 def test_what_is_no_product_is_left_out_and_counted(tmp_path: Path) -> None:
-    bad = ["text", {"name": "no asin"}, PLAIN | {"asin": "nan"}, PLAIN | {"asin": "B0000000012"}, PLAIN | {"asin": "É"}]
+    bad = [
+        "text",
+        {"name": "no asin"},
+        PLAIN | {"asin": "nan"},
+        PLAIN | {"asin": "B0000000012"},
+        PLAIN | {"asin": "É"},
+        PLAIN | {"asin": "b1"},
+    ]
     nameless = PLAIN | {"asin": "B000000003", "name": None}
     products, notes = cleaned(tmp_path, *bad, PLAIN, PLAIN | {"name": "again"}, nameless)
     assert [product.title for product in products] == ["A chair"]
     assert notes == {
         "left out: not a JSON object": 1,
-        "left out: without a usable asin": 2,
+        "left out: without a usable asin": 3,
         "left out: asin is nan or has more than 10 characters": 2,
         "left out: asin repeated; the first product was kept": 1,
         "left out: without a name": 1,

@@ -53,7 +53,7 @@ class Cleaner:
         return self._product(raw)
 
     def _unusable(self, asin: object, name: object) -> str | None:
-        if not isinstance(asin, str) or not asin or not asin.isascii():
+        if not isinstance(asin, str) or not asin or not asin.isascii() or asin not in ("nan", asin.upper()):
             return "without a usable asin"
         if asin == "nan" or len(asin) > LONGEST_ASIN:
             return f"asin is nan or has more than {LONGEST_ASIN} characters"

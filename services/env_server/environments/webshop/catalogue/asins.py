@@ -23,9 +23,9 @@ class AsinTableWriter:
         self._asins = bytearray()
 
     def append(self, asin: str) -> None:
-        """Add the asin of the next product. Raises `AsinError` for one that is not 1 to 10 ASCII characters."""
-        if not asin or not asin.isascii() or len(asin) > WIDTH or "\0" in asin:
-            raise AsinError(f"asin {asin[:40]!r} is not 1 to {WIDTH} ASCII characters")
+        """Add the asin of the next product. Raises `AsinError` unless it is 1 to 10 upper-case ASCII characters."""
+        if not asin or not asin.isascii() or len(asin) > WIDTH or "\0" in asin or asin != asin.upper():
+            raise AsinError(f"asin {asin[:40]!r} is not 1 to {WIDTH} upper-case ASCII characters")
         self._asins += asin.encode().ljust(WIDTH, b"\0")
 
     def write(self, folder: Path) -> None:

@@ -34,7 +34,7 @@ from services.env_server.environments.webshop.catalogue.manifest import (
 )
 from services.env_server.environments.webshop.catalogue.mapping import write_numbers
 from services.env_server.environments.webshop.catalogue.products import ProductFile, encode
-from services.env_server.environments.webshop.catalogue.records import RecordWriter
+from services.env_server.environments.webshop.catalogue.records import SUFFIXES, RecordFile, RecordWriter
 from services.env_server.environments.webshop.goal import GoalKind
 from services.env_server.environments.webshop.goal_building import write_drawn_goals, write_recorded_goals
 from services.env_server.environments.webshop.prices import draw_prices, recorded_prices
@@ -102,7 +102,7 @@ def build_catalogue(source: ProductSource, out: Path, *, seed: int = 0) -> Manif
             kind=source.kind,
             products=len(products),
             goals=goals,
-            digest=_digest(products_sha256, files),
+            digest=_digest(products_sha256, folder, files),
             provenance={**source.provenance(), **({} if source.recorded else {"seed of prices": seed})},
             files=files,
         )
@@ -151,12 +151,15 @@ def _refusing_bad_asins() -> Iterator[None]:
         raise EnvironmentDataError(f"{error}; every product needs an asin of its own") from None
 
 
-def _digest(products: str, files: Mapping[str, FileEntry]) -> str:
-    """The world's digest from the checksums of its products, prices and goals."""
+def _digest(products: str, folder: Path, files: Mapping[str, FileEntry]) -> str:
+    """The world's digest from its products, prices and goals; how they are compressed does not count."""
     digest = hashlib.sha256(products.encode())
     for name in sorted(files):
-        if name == PRICES or name.startswith(f"{GOALS}/"):
+        if name == PRICES or (name.startswith(f"{GOALS}/") and Path(name).suffix not in SUFFIXES):
             digest.update(f"{name} {files[name].sha256}\n".encode())
+    for path in sorted((folder / GOALS).rglob(f"*{SUFFIXES[0]}")):
+        for record in RecordFile(path.parent, path.stem):
+            digest.update(record)
     return digest.hexdigest()
 
 

@@ -18,6 +18,8 @@ DICTIONARY_BYTES = 96 * 1024
 SAMPLES = 4_000
 """Records that the dictionary is trained on; they are kept in memory until then."""
 LEVEL = 3
+SUFFIXES = (".records", ".offsets", ".dictionary")
+"""Of the files that hold records."""
 
 
 class RecordWriter:
@@ -105,4 +107,5 @@ class RecordFile:
 
 
 def _paths(folder: Path, name: str) -> tuple[Path, Path, Path]:
-    return folder / f"{name}.records", folder / f"{name}.offsets", folder / f"{name}.dictionary"
+    records, offsets, dictionary = (folder / f"{name}{suffix}" for suffix in SUFFIXES)
+    return records, offsets, dictionary
