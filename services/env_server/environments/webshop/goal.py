@@ -52,6 +52,9 @@ class GoalTable(Protocol):
         """One goal. Raises IndexError beyond the ends (negative indices too)."""
         ...
 
-    def draw(self, random: Random, *, mended: bool = False) -> int:
-        """The index of a goal drawn as the original draws it for ``reset()``: weighted, and off by one unless mended."""
+    def draw(self, random: Random, among: range | None = None, *, mended: bool = False) -> int:
+        """The index of a goal drawn as the original draws it for ``reset()``: weighted, and off by one unless mended.
+
+        ``among`` limits the draw to neighbours in the order; the weights among them stay as they are.
+        """
         ...

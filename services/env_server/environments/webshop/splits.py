@@ -11,8 +11,6 @@ TEST, VALID = 500, 1_000
 """The literature's cut: the first 500 goals of the (shuffled) order are for tests, the next 1,000 for validation."""
 SMALL_SET = 3_000
 """A set of fewer goals gives a sixth to each of the two instead."""
-DRAWS_PER_GOAL = 50
-"""How often a draw may fall outside of the split, for each time that it should."""
 
 
 class GoalTasks:
@@ -43,19 +41,11 @@ class GoalTasks:
         raise UnknownTaskError(f"task_id: there is no goal {task_id[:64]!r}; there are {held}")
 
     def draw(self, split: str, seed: int, *, mended: bool) -> str:
-        """A task of a split, drawn by weight as the original draws from all goals. Raises `UnknownSplitError`.
-
-        Draws from the whole order are repeated until one is in the split. A split that the off-by-one rule cannot
-        reach (it never gives the first goal) is drawn from evenly.
-        """
+        """A task of a split, drawn by weight as the original draws from all goals. Raises `UnknownSplitError`."""
         tasks = self.tasks(split)
         table = self._tables[GoalKind(split.partition("_")[0])]
-        random = Random(seed)
-        for _ in range(DRAWS_PER_GOAL * len(table) // len(tasks)):
-            index = table.draw(random, mended=mended)
-            if tasks.start <= index < tasks.stop:
-                return tasks[index - tasks.start]
-        return tasks[random.randrange(len(tasks))]
+        index = table.draw(Random(seed), range(tasks.start, tasks.stop), mended=mended)
+        return tasks[index - tasks.start]
 
 
 def _all_of(kind: GoalKind, count: int) -> NumberedTasks:

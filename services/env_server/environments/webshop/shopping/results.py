@@ -12,6 +12,9 @@ LISTED = 50
 SEARCHES_KEPT = 4096
 """Rankings remembered: going back and forth searches anew, and the episodes of a group search alike."""
 
+LONGEST_KEPT = 1_000
+"""Characters of a query whose ranking is remembered: longer ones would fill the memory, and nobody says them twice."""
+
 
 class SearchError(Exception):
     """A search at which the original raises; the message begins with the kind of its exception."""
@@ -44,7 +47,7 @@ class Results:
                 return self._world.in_category(rest[0].strip())
             case "<q>":
                 return self._world.with_query(" ".join(rest).strip())
-        return self._ranked(query)
+        return self._ranked(query) if len(query) <= LONGEST_KEPT else self._rank(query)
 
     def _rank(self, query: str) -> Sequence[int]:
         try:
