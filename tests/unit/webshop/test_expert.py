@@ -246,6 +246,18 @@ def test_a_product_that_no_words_find_is_found_by_its_label(tmp_path: Path) -> N
     assert trip.paid == 1
 
 
+def test_a_label_that_cannot_be_typed_is_passed_over(tmp_path: Path) -> None:
+    wordless = wanted(replace(PLAIN, title="the", query="odd [new] things"))
+    world = world_of(tmp_path / "shop", [wordless])
+    trip = Trip(world, world.goals(GoalKind.SYNTHETIC).goal(0))
+    assert trip.follow(trip.expert) == ["search[<c> garden]", "click[b000000000]", "click[buy now]"]
+    unreachable = replace(wordless, asin="B000000001", category="a [b] c")
+    world = world_of(tmp_path / "other", [unreachable])
+    expert = Expert(world, world.goals(GoalKind.SYNTHETIC).goal(0))
+    assert expert.action(ShopState()) is None
+    assert expert.optimal_steps is None
+
+
 def test_another_product_is_bought_where_the_own_one_has_not_what_is_wanted(tmp_path: Path) -> None:
     asked = Instruction("odd things in red", ("solid wood",), ("red",))
     own = replace(PLAIN, asin="B000000001", title="odd things", options={"color": ("blue",)}, human=(asked,))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from services.env_server.environments.webshop.goal import Goal, GoalKind
 from services.env_server.environments.webshop.prices import cap_text
 from services.env_server.environments.webshop.product import Product
+from services.env_server.environments.webshop.shopping.action import Action, parse_action
 
 _MOST_LETTERS = 1_000
 """Of a query: more words than that find nothing that fewer do not."""
@@ -37,8 +38,9 @@ def queries(goal: Goal, product: Product) -> Iterator[str]:
 
 def labels(product: Product) -> Iterator[str]:
     """Searches that list a product by what it is filed under, however long the list: the last resort."""
-    yield f"<q> {product.query}"
-    yield f"<c> {product.category}"
+    for search in (f"<q> {product.query}", f"<c> {product.category}"):
+        if parse_action(f"search[{search}]") == Action("search", search):
+            yield search
 
 
 def _in_order(text: str, phrases: list[str]) -> str:
