@@ -1,6 +1,7 @@
 """The family and its episodes: options, info, state keys, splits, draws, and that nothing a policy says breaks them."""
 
 from collections import Counter
+from random import Random
 from typing import Any
 
 import pytest
@@ -257,3 +258,11 @@ def test_seeds_draw_by_weight_within_the_split_and_off_by_one_unless_fixed(famil
         assert set(drawn[compat]) <= set(family.tasks("synthetic_test"))
         assert sum(drawn[compat][task] for task in heavy) / 6000 == pytest.approx(share, abs=0.03)
     assert family.draw("human_valid", 3, {}) == family.draw("human_valid", 3, {})
+
+
+def test_a_split_that_the_off_by_one_draw_cannot_reach_still_gives_its_goal() -> None:
+    goals = recorded_world().goals(GoalKind.SYNTHETIC)
+    assert goals.draw(Random(1), range(0, 1)) == 0
+    last = len(goals) - 1
+    assert {goals.draw(Random(seed), range(last, last + 1)) for seed in range(20)} == {last}
+    assert {goals.draw(Random(seed), range(1, 3)) for seed in range(200)} == {1, 2}
