@@ -46,8 +46,8 @@ class JournalUnavailableError(Exception):
 class Journal(Protocol):
     """Where sessions outlive the processes that hold them. Every method raises `JournalUnavailableError`."""
 
-    async def create(self, session_ids: Sequence[str], birth: Birth) -> None:
-        """Record new sessions without actions."""
+    async def create(self, session_ids: Sequence[str], birth: Birth) -> list[bool]:
+        """Record new sessions without actions; False for one that is there already, which stays as it is."""
         ...
 
     async def append(self, entries: Sequence[Entry]) -> list[bool]:
@@ -78,10 +78,12 @@ class MemoryJournal:
         """Empty at first."""
         self._records: dict[str, Record] = {}
 
-    async def create(self, session_ids: Sequence[str], birth: Birth) -> None:
+    async def create(self, session_ids: Sequence[str], birth: Birth) -> list[bool]:
         """See `Journal`."""
+        new = [session_id not in self._records for session_id in session_ids]
         for session_id in session_ids:
-            self._records[session_id] = Record(birth, [])
+            self._records.setdefault(session_id, Record(birth, []))
+        return new
 
     async def append(self, entries: Sequence[Entry]) -> list[bool]:
         """See `Journal`."""
@@ -124,10 +126,11 @@ class RedisJournal:
         self._create = redis.register_script(Path(__file__).with_name("journal_create.lua").read_text())
         self._append = redis.register_script(Path(__file__).with_name("journal_append.lua").read_text())
 
-    async def create(self, session_ids: Sequence[str], birth: Birth) -> None:
+    async def create(self, session_ids: Sequence[str], birth: Birth) -> list[bool]:
         """See `Journal`."""
         arguments = [self._ttl_ms, _encode_birth(birth)]
-        await self._within_deadline(self._create(keys=self._keys(session_ids), args=arguments))
+        answers = await self._within_deadline(self._create(keys=self._keys(session_ids), args=arguments))
+        return [answer == 1 for answer in answers]
 
     async def append(self, entries: Sequence[Entry]) -> list[bool]:
         """See `Journal`."""

@@ -29,9 +29,9 @@ class EnvServer:
     metrics: EnvServerMetrics
     supervisor: Supervisor
 
-    async def open(self, body: bytes, given: Encoding, wanted: Encoding) -> bytes:
-        """``POST /v1/sessions``: a `SessionRequest` to a `SessionList`."""
-        fragments = await self.sessions.open(parse_session_request(body, given), wanted)
+    async def open(self, body: bytes, given: Encoding, wanted: Encoding, key: str | None) -> bytes:
+        """``POST /v1/sessions``: a `SessionRequest` to a `SessionList`; ``key`` is the idempotency key."""
+        fragments = await self.sessions.open(parse_session_request(body, given), wanted, key)
         return join_list("sessions", fragments, wanted)
 
     async def step(self, session_id: str, body: bytes, given: Encoding, wanted: Encoding) -> bytes:

@@ -18,6 +18,7 @@ from services.env_server import faults
 from services.env_server.catalogue import ServedCatalogue
 from services.env_server.journal import Journal, JournalUnavailableError, Record
 from services.env_server.metrics import EnvServerMetrics
+from services.env_server.opening_key import KeyedOpenings, keyed_session_ids
 from services.env_server.worker_pool import NoWorkerError, WorkerPool
 from services.env_server.worker_protocol import Birth, DrawTask, Encoding, Item, OpenGroup, Outcome, RunItems
 from services.env_server.worker_slot import WorkerLostError, WorkerSlot
@@ -103,37 +104,30 @@ class SessionTable:
         self.limits = limits
         self.metrics = metrics
         self._sessions: dict[str, Session] = {}
+        self._keyed = KeyedOpenings()
         self._reserved = 0
         self._pending = 0
         metrics.sessions.set_function(lambda: len(self._sessions))
         metrics.pending.set_function(lambda: self._pending)
         metrics.workers_ready.set_function(lambda: pool.ready)
 
-    async def open(self, request: SessionRequest, encoding: Encoding) -> list[bytes]:
-        """Open a group; its first observations, encoded. Raises a `ProblemError`."""
+    async def open(self, request: SessionRequest, encoding: Encoding, key: str | None = None) -> list[bytes]:
+        """Open a group; its first observations, encoded. Raises a `ProblemError`.
+
+        With a ``key`` a second time, the sessions that the first time opened, as they are now.
+        """
         drawing = self.catalogue.to_draw(request)
-        with self._room(request.count), self.pending(1), self.metrics.open_seconds.time():
+        with self.pending(1), self.metrics.open_seconds.time():
             if drawing is not None:
                 task_id = (await self._in_any_worker(drawing, drawing.split, "Drawing a task"))[2][0].fragment.decode()
                 request = request.model_copy(update={"task_id": task_id, "split": None, "seed": None})
             birth = self.catalogue.birth(request)
-            session_ids = [secrets.token_urlsafe(16) for _ in range(request.count)]
-            what = f"Opening {birth.environment} {birth.task_id!r}"
-            opening = OpenGroup(session_ids, birth, encoding)
-            slot, generation, outcomes = await self._in_any_worker(opening, birth.task_id, what)
-            try:
-                await self.journal.create(session_ids, birth)
-            except JournalUnavailableError as error:
-                slot.drop(session_ids)
-                raise faults.journal_unavailable(str(error), self.limits.retry_after_s) from error
-            for session_id, outcome in zip(session_ids, outcomes, strict=True):
-                session = Session(session_id, birth=birth, slot=slot, generation=generation)
-                session.last, session.last_encoding = outcome.fragment, encoding
-                session.touched = time.monotonic()
-                self._sessions[session_id] = session
-            slot.sessions += request.count
-        self.metrics.opened.labels(request.environment).inc(request.count)
-        return [outcome.fragment for outcome in outcomes]
+            if key is None:
+                session_ids = [secrets.token_urlsafe(16) for _ in range(request.count)]
+                return await self._open(session_ids, birth, encoding)
+            session_ids = keyed_session_ids(key, birth, request.count)
+            async with self._keyed.alone(session_ids[0]):
+                return await self._opened(session_ids, encoding) or await self._open(session_ids, birth, encoding)
 
     async def state(self, session_id: str) -> CurrentState:
         """The current observation. Raises ``unknown-session``."""
@@ -285,6 +279,43 @@ class SessionTable:
             session.slot = None
         session.birth, session.generation = None, -1
 
+    async def _open(self, session_ids: list[str], birth: Birth, encoding: Encoding) -> list[bytes]:
+        with self._room(len(session_ids)):
+            what = f"Opening {birth.environment} {birth.task_id!r}"
+            opening = OpenGroup(session_ids, birth, encoding)
+            slot, generation, outcomes = await self._in_any_worker(opening, birth.task_id, what)
+            try:
+                new = await self.journal.create(session_ids, birth)
+            except JournalUnavailableError as error:
+                slot.drop(session_ids)
+                raise faults.journal_unavailable(str(error), self.limits.retry_after_s) from error
+            if not all(new):  # another replica was asked for the same, and was quicker
+                slot.drop(session_ids)
+                return await self._opened(session_ids, encoding)
+            for session_id, outcome in zip(session_ids, outcomes, strict=True):
+                session = Session(session_id, birth=birth, slot=slot, generation=generation)
+                session.last, session.last_encoding = outcome.fragment, encoding
+                session.touched = time.monotonic()
+                self._sessions[session_id] = session
+            slot.sessions += len(session_ids)
+        self.metrics.opened.labels(birth.environment).inc(len(session_ids))
+        return [outcome.fragment for outcome in outcomes]
+
+    async def _opened(self, session_ids: list[str], encoding: Encoding) -> list[bytes]:
+        """The current observations of sessions that were opened before; empty where none is in the journal."""
+        try:
+            records = await self.journal.load(session_ids)
+        except JournalUnavailableError as error:
+            raise faults.journal_unavailable(str(error), self.limits.retry_after_s) from error
+        if not any(records):
+            async with self.locked([session_id for session_id in session_ids if session_id in self._sessions]) as held:
+                for expired in held.values():
+                    if isinstance(expired, Session):
+                        self.forget(expired)
+            return []
+        states = [await self.state(session_id) for session_id in session_ids]
+        return [observation(state.fragment, state.encoding, encoding) for state in states]
+
     async def _lock(self, session_id: str) -> Session:
         if SESSION_ID.fullmatch(session_id) is None:
             raise faults.unknown_session(session_id)
@@ -327,6 +358,14 @@ class SessionTable:
                 raise faults.from_fault(outcomes[0].fault)
             return slot, generation, outcomes
         raise faults.crashed(what)
+
+
+def observation(fragment: bytes, given: Encoding, wanted: Encoding) -> bytes:
+    """The observation in a fragment, which may be of a step's result."""
+    fields = msgspec.json.decode(fragment) if given == "json" else msgspec.msgpack.decode(fragment)
+    for name in ("reward", "terminated", "truncated"):
+        fields.pop(name, None)
+    return msgspec.json.encode(fields) if wanted == "json" else msgspec.msgpack.encode(fields)
 
 
 def transcode(fragment: bytes, given: Encoding, wanted: Encoding) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 import time
 from collections import defaultdict
 from contextlib import suppress
@@ -95,7 +96,11 @@ class EnvironmentPool:
         )
         replica = self._replicas.least_busy()
         answer = await self._replicas.request(
-            "POST", "/v1/sessions", request.model_dump_json(exclude_none=True).encode(), first=replica
+            "POST",
+            "/v1/sessions",
+            request.model_dump_json(exclude_none=True).encode(),
+            first=replica,
+            headers={"idempotency-key": secrets.token_urlsafe(16)},  # a try whose answer is lost leaves no group behind
         )
         return [Session(replica, first) for first in SessionList.model_validate_json(answer).sessions]
 

@@ -7,7 +7,7 @@ shares its cores with the servers.
 import asyncio
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -24,6 +24,7 @@ TRY_AGAIN = frozenset({429, 502, 503})
 """HTTP statuses that say: not now."""
 
 _JSON = {"content-type": "application/json"}
+_NO_HEADERS: Mapping[str, str] = {}
 
 
 class ServerUnavailableError(Exception):
@@ -82,7 +83,14 @@ class ReplicaSet:
         """The replica with the fewest requests in flight."""
         return min(self.replicas, key=lambda replica: replica.in_flight)
 
-    async def request(self, method: str, path: str, body: bytes | None = None, first: Replica | None = None) -> bytes:
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        first: Replica | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> bytes:
         """The body of a successful answer. ``first`` is the replica to try first, the least busy by default.
 
         A request that is not taken (no connection, 429, 502, 503) is tried again on the next replica; once all were
@@ -93,7 +101,7 @@ class ReplicaSet:
         replica = first or self.least_busy()
         attempts = 0
         while True:
-            outcome = await self._try(replica, method, path, body)
+            outcome = await self._try(replica, method, path, body, headers)
             if isinstance(outcome, bytes):
                 return outcome
             attempts += 1
@@ -109,11 +117,14 @@ class ReplicaSet:
                 )
             await asyncio.sleep(pause)
 
-    async def _try(self, replica: Replica, method: str, path: str, body: bytes | None) -> "bytes | _Refusal":
+    async def _try(
+        self, replica: Replica, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> "bytes | _Refusal":
         assert self._session is not None, "the replica set was not opened"
         replica.in_flight += 1
+        sent = {**_JSON, **headers} if headers else _JSON
         try:
-            async with self._session.request(method, replica.url + path, data=body, headers=_JSON) as answer:
+            async with self._session.request(method, replica.url + path, data=body, headers=sent) as answer:
                 content = await answer.read()
                 if answer.status < 400:
                     return content

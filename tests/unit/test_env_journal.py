@@ -107,3 +107,10 @@ async def test_a_redis_that_is_away_is_one_typed_error() -> None:
     with pytest.raises(JournalUnavailableError):
         await journal.ping()
     await redis.aclose()
+
+
+async def test_a_session_that_is_there_is_not_begun_again(journal: Journal) -> None:
+    assert await journal.create(["a"], BIRTH) == [True]
+    await journal.append([Entry("a", 0, "north")])
+    assert await journal.create(["a", "b"], BIRTH) == [False, True]
+    assert await actions(journal, "a") == ["north"]

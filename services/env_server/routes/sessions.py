@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Header, Path, Request
 from starlette.responses import Response
 
+from services.env_server.opening_key import KEY_PATTERN
 from services.env_server.routes import examples
 from services.env_server.routes.common import env_server, problems, request_body, result
 from services.env_server.wire import answer, given_encoding, read_body, wanted_encoding
@@ -21,6 +22,16 @@ from shared.schemas.environment import (
 router = APIRouter(prefix="/v1", tags=["sessions"])
 
 SessionId = Annotated[str, Path(description="What opening the session returned.")]
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        pattern=KEY_PATTERN,
+        description="Something nobody else takes, such as a UUID. The same request under the same key opens nothing "
+        "again: it answers with the sessions of the first time, as they are now.",
+    ),
+]
 
 _BODY_PROBLEMS = problems(
     s413="body-too-large: the body is larger than the server reads.",
@@ -46,7 +57,7 @@ _WORK_PROBLEMS = problems(
         **problems(s422="invalid-request; invalid-option: an option of the environment is not valid."),
     },
 )
-async def open_sessions(request: Request) -> Response:
+async def open_sessions(request: Request, key: IdempotencyKey = None) -> Response:
     """Open a session, or with `count` a whole group of the same task from one load.
 
     The task is named by `task_id`, or by `split` and `index`, or drawn by `split` and `seed`.
@@ -54,7 +65,7 @@ async def open_sessions(request: Request) -> Response:
     server = env_server(request)
     given, wanted = given_encoding(request), wanted_encoding(request)
     body = await read_body(request, server.settings.max_body_bytes)
-    return answer(await server.open(body, given, wanted), wanted, 201)
+    return answer(await server.open(body, given, wanted, key), wanted, 201)
 
 
 @router.post(

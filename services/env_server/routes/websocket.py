@@ -1,6 +1,7 @@
 """The same messages over one socket.
 
-A request frame is ``{"id": …, "op": "open" | "step" | "steps" | "state" | "delete", "session_id"?: …, "body"?: …}``;
+A request frame is ``{"id": …, "op": "open" | "step" | "steps" | "state" | "delete", "session_id"?: …, "body"?: …}``,
+with ``"idempotency_key"?`` for ``open``;
 the answer is ``{"id": …, "status": …, "body": …}``, where ``status`` and ``body`` are those of the REST route.
 Text frames are JSON and binary frames msgpack, and an answer comes in the encoding of its request. Requests of a
 socket are worked on at the same time, so answers may come in another order: the ``id`` tells.
@@ -9,7 +10,7 @@ socket are worked on at the same time, so answers may come in another order: the
 import asyncio
 import logging
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, WebSocket
@@ -17,6 +18,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.websockets import WebSocketDisconnect, WebSocketState
 
 from services.env_server import faults
+from services.env_server.opening_key import KEY_PATTERN
 from services.env_server.operations import EnvServer
 from services.env_server.routes.common import env_server_of_socket
 from services.env_server.wire import Decoder
@@ -37,6 +39,7 @@ class SocketRequest(msgspec.Struct, forbid_unknown_fields=True):
     id: int | str
     op: Literal["open", "step", "steps", "state", "delete"]
     session_id: str | None = None
+    idempotency_key: Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)] | None = None
     body: msgspec.Raw = msgspec.Raw(b"")
 
 
@@ -119,7 +122,7 @@ async def _perform(server: EnvServer, request: SocketRequest, encoding: Encoding
     if request.op == "steps":
         return 200, await server.steps(body, encoding, encoding)
     if request.op == "open":
-        return 201, await server.open(body, encoding, encoding)
+        return 201, await server.open(body, encoding, encoding, request.idempotency_key)
     if request.session_id is None:
         detail = f"session_id: is missing; op {request.op!r} needs it."
         raise ProblemError(422, "invalid-request", "The request is not valid", detail)
