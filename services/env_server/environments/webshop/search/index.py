@@ -94,7 +94,7 @@ class _Dictionary:
 
     def number(self, term: str) -> int | None:
         """The number of a term, None where no document has it."""
-        wanted = term.encode(errors="surrogatepass")
+        wanted = term.encode()
         place = bisect_left(range(len(self._numbers)), wanted, key=self._at)
         if place < len(self._numbers) and self._at(place) == wanted:
             return int(self._numbers[place])

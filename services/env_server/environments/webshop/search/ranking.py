@@ -25,8 +25,8 @@ _ROUNDING = 1 - 2.0**-22
 """A sum that is this close below another may be equal to it as float32."""
 _MAX_LEADERS = 4096
 _FEW = 4096
-_BATCH = 1 << 20
-"""Postings gone through at once: 40 MB."""
+_BATCH = 1 << 16
+"""Postings gone through at once: 2 MB, which the allocator keeps; more it gets from the system anew for every search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +101,21 @@ def _not_below(sums: Sums, floor: float) -> tuple[Integers, Sums]:
 
 def _sums(terms: Sequence[QueryTerm], divisors: Floats, documents: int) -> Sums:
     """Scores of all documents by terms whose postings are gone through."""
-    sums = np.zeros(0)
+    sums: Sums | None = None
     for batch in _batches(terms):
         sizes = [len(term.postings.documents) for term in batch]
         weights = np.repeat(np.array([term.weight for term in batch]), sizes)
         gains = weights - weights / divisors[np.concatenate([term.postings.impacts for term in batch])]
         where = np.concatenate([term.postings.documents for term in batch])
-        added = cast(Sums, np.bincount(where, gains, documents))  # with weights, sums in place of counts
-        sums = sums + added if len(sums) else added
-    return sums if len(sums) else np.zeros(documents)
+        if sums is None:
+            sums = cast(Sums, np.bincount(where, gains, documents))  # with weights, sums in place of counts
+        else:
+            np.add.at(sums, where, gains.astype(np.float64))
+    return np.zeros(documents) if sums is None else sums
 
 
 def _batches(terms: Sequence[QueryTerm]) -> Iterator[Sequence[QueryTerm]]:
-    """Terms with few enough postings that going through them together takes little memory."""
+    """Terms with so few postings together that what is in between takes little memory."""
     begin = postings = 0
     for place, term in enumerate(terms):
         postings += len(term.postings.documents)
