@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 from gagpo.commands.data import module_of
@@ -31,8 +32,8 @@ def data_folders(recipe: Recipe) -> dict[str, str]:
 
 
 def _generated(environment: str, arguments: list[str]) -> Path:
-    """Equal arguments share one folder, made once for all runs."""
-    digest = hashlib.sha256("\0".join(arguments).encode()).hexdigest()[:12]
+    """Equal arguments share one folder, made once for all runs of a release: another may have another generator."""
+    digest = hashlib.sha256("\0".join([version("gagpo"), *arguments]).encode()).hexdigest()[:12]
     folder = cache_folder("generated") / f"{environment}-{digest}"
     with locked(folder):
         if not folder.exists():
