@@ -1,6 +1,7 @@
 """WebShop in the terminal: numbers to click, words to search for, and the parts of the reward at the end."""
 
-from rich.console import Console
+from rich.columns import Columns
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -77,7 +78,7 @@ def _clickables(seen: Observation) -> list[str]:
     return [str(text) for text in listed] if isinstance(listed, list) else []
 
 
-def _drawn(line: Line, width: int) -> Text:
+def _drawn(line: Line, width: int) -> RenderableType:
     match line:
         case Buttons(buttons):
             return _row(buttons)
@@ -89,8 +90,8 @@ def _drawn(line: Line, width: int) -> Text:
             return Text(text)
 
 
-def _row(buttons: list[Clickable]) -> Text:
-    return Text("   ").join([_button(button) for button in buttons])
+def _row(buttons: list[Clickable]) -> RenderableType:
+    return Columns([_button(button) for button in buttons], padding=(0, 3))
 
 
 def _button(button: Clickable) -> Text:
