@@ -26,7 +26,7 @@ _ROUNDING = 1 - 2.0**-22
 _MAX_LEADERS = 4096
 _FEW = 4096
 _BATCH = 1 << 16
-"""Postings gone through at once: 2 MB, which the allocator keeps; more it gets from the system anew for every search."""
+"""Postings gone through at once: 2 MB, which the allocator keeps; larger arrays are fresh pages in every search."""
 
 
 @dataclass(frozen=True, slots=True)
