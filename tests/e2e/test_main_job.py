@@ -24,6 +24,12 @@ CHANGES = [
 DEADLINE_S = 240.0
 
 
+@pytest.fixture(autouse=True)
+def broken_webshop(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The recipe has nothing to do with WebShop, so its data must not matter."""
+    monkeypatch.setenv("WEBSHOP_DATA", str(tmp_path / "nowhere"))
+
+
 def _command(runs: Path) -> list[str]:
     changes = [part for change in CHANGES for part in ("--set", change)]
     return [sys.executable, "-m", "gagpo", "train", str(RECIPE), "--runs", str(runs), "--run", "job", *changes]
