@@ -10,8 +10,9 @@ from services.orchestrator.groups import GroupLostError, GroupMaker, GroupOrder
 from services.orchestrator.metrics import OrchestratorMetrics
 from services.orchestrator.tally import StepTally, group_payload
 from services.orchestrator.task_order import TaskOrder
-from shared.buffer import AsyncEventWriter, AsyncJobChannel, BufferTimeoutError, GroupWriter, JobState
+from shared.buffer import AsyncEventWriter, AsyncJobChannel, BufferTimeoutError, GroupWriter
 from shared.recipe import Recipe
+from shared.schemas.job import JobState
 
 logger = logging.getLogger(__name__)
 

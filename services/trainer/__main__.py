@@ -14,8 +14,9 @@ import torch
 from services.trainer.outputs import Outputs, RunPlace
 from services.trainer.stopping import StopFlag, StoppedError
 from services.trainer.worker import Worker
-from shared.buffer import GroupReader, JobState
+from shared.buffer import GroupReader
 from shared.recipe import load_recipe
+from shared.schemas.job import JobState
 
 log = logging.getLogger("services.trainer")
 

@@ -22,8 +22,9 @@ from services.trainer.metrics import (
 )
 from services.trainer.stopping import StopFlag
 from services.trainer.weight_push import WeightPublisher
-from shared.buffer import EventWriter, GroupReader, JobChannel, JobState
+from shared.buffer import EventWriter, GroupReader, JobChannel
 from shared.recipe import Recipe
+from shared.schemas.job import JobState
 
 log = logging.getLogger(__name__)
 

@@ -3,7 +3,8 @@
 import signal
 from types import FrameType
 
-from shared.buffer import JobChannel, JobState
+from shared.buffer import JobChannel
+from shared.schemas.job import JobState
 
 
 class StoppedError(Exception):

@@ -4,7 +4,7 @@ from shared.buffer.codec import CodecError, decode_group, encode_group
 from shared.buffer.connection import EvictionPolicyError, check_eviction_policy, connect, connect_async
 from shared.buffer.events import AsyncEventReader, AsyncEventWriter, Event, EventReader, EventWriter
 from shared.buffer.groups import BufferState, BufferTimeoutError, GroupReader, GroupWriter, ReleasedStepError
-from shared.buffer.job import AsyncJobChannel, JobChannel, JobState
+from shared.buffer.job import AsyncJobChannel, JobChannel
 from shared.buffer.keys import JobKeys
 
 __all__ = [
@@ -22,7 +22,6 @@ __all__ = [
     "GroupWriter",
     "JobChannel",
     "JobKeys",
-    "JobState",
     "ReleasedStepError",
     "check_eviction_policy",
     "connect",

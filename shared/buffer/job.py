@@ -2,27 +2,13 @@
 
 import asyncio
 import time
-from enum import StrEnum
 
 from shared.buffer.connection import connect, connect_async
 from shared.buffer.groups import BufferTimeoutError
 from shared.buffer.keys import JobKeys
+from shared.schemas.job import JobState
 
 _POLL_S = 0.05
-
-
-class JobState(StrEnum):
-    """Where a job stands, for the services that work for it."""
-
-    RUNNING = "running"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-
-    @property
-    def over(self) -> bool:
-        """Nothing more is to be done for the job."""
-        return self is not JobState.RUNNING
 
 
 class JobChannel:

@@ -58,5 +58,5 @@ class JobKeys:
 
     @property
     def state(self) -> str:
-        """The job's state, as `shared.buffer.job.JobState` spells it."""
+        """The job's state, as `shared.schemas.job.JobState` spells it."""
         return self._key("state")

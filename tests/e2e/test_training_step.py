@@ -7,7 +7,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from shared.buffer import JobChannel, JobState
+from shared.buffer import JobChannel
+from shared.schemas.job import JobState
 from shared.schemas.policy import ScoreRequest, ScoreResult
 from shared.weights_digest import digest_of_folder
 from tests.training import metrics_of, start_trainer

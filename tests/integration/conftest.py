@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.buffer import JobState
+from shared.schemas.job import JobState
 from tests.orchestrator_stack import WORDS, Stack, make_stack, start_servers
 from tests.tokenizers import write_tokenizer
 

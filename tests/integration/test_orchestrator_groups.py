@@ -6,9 +6,10 @@ import time
 import httpx
 import pytest
 
-from shared.buffer import BufferTimeoutError, EventReader, GroupReader, JobState
+from shared.buffer import BufferTimeoutError, EventReader, GroupReader
 from shared.prompting import PolicyTokenizer, PromptBuilder
 from shared.recipe import load_recipe
+from shared.schemas.job import JobState
 from shared.trajectory import EpisodeEnd, Group
 from tests.orchestrator_stack import Stack, open_sessions, read_groups, start_orchestrator
 

@@ -5,7 +5,7 @@ import time
 
 import httpx
 
-from shared.buffer import JobState
+from shared.schemas.job import JobState
 from tests.orchestrator_stack import Stack, open_sessions, read_groups, start_orchestrator
 
 

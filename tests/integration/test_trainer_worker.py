@@ -9,7 +9,8 @@ import pytest
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from services.trainer.checkpoints import read_state
-from shared.buffer import EventReader, GroupReader, JobChannel, JobState
+from shared.buffer import EventReader, GroupReader, JobChannel
+from shared.schemas.job import JobState
 from shared.weights_digest import digest_of_folder
 from tests.policy_processes import write_tiny_model
 from tests.processes import start_redis
