@@ -40,7 +40,9 @@ class WebshopEnvironment:
     """The observation: the page, behind the past that options ask for."""
     _history: bytes
 
-    def __init__(self, shop: Shop, errand: Errand, options: WebshopOptions, expert: Expert | HastyExpert | None) -> None:
+    def __init__(
+        self, shop: Shop, errand: Errand, options: WebshopOptions, expert: Expert | HastyExpert | None
+    ) -> None:
         """Use `WebshopFamily.open`."""
         self._shop = shop
         self._errand = errand
