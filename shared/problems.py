@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from shared.schemas.environment import InfoValue, Problem
+from shared.telemetry import request_id
 
 PROBLEM_JSON = "application/problem+json"
 
@@ -51,11 +52,11 @@ def install_problem_handlers(app: FastAPI) -> None:
 
     async def problem(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, ProblemError)
-        return _answer(error, request)
+        return problem_response(error, request.url.path)
 
     async def validation(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, RequestValidationError)
-        return _answer(validation_problem(error), request)
+        return problem_response(validation_problem(error), request.url.path)
 
     async def http(request: Request, error: Exception) -> JSONResponse:
         assert isinstance(error, StarletteHTTPException)
@@ -63,12 +64,15 @@ def install_problem_handlers(app: FastAPI) -> None:
         title = str(error.detail)
         headers = dict(error.headers or {})
         detail = f"{request.method} {request.url.path}: {title}. /docs lists what is served."
-        return _answer(ProblemError(error.status_code, kind, title, detail, headers=headers), request)
+        return problem_response(ProblemError(error.status_code, kind, title, detail, headers=headers), request.url.path)
 
     async def unexpected(request: Request, error: Exception) -> JSONResponse:
         # Starlette logs the traceback; a client needs no more than the error's type.
         detail = f"{request.method} {request.url.path} failed with {type(error).__name__}; the log has the details."
-        return _answer(ProblemError(500, "internal-error", "The service failed", detail), request)
+        answer = problem_response(ProblemError(500, "internal-error", "The service failed", detail), request.url.path)
+        if (identity := request_id.get()) is not None:
+            answer.headers["X-Request-Id"] = identity  # made outside of the middleware that sets it elsewhere
+        return answer
 
     app.add_exception_handler(Exception, unexpected)
     app.add_exception_handler(ProblemError, problem)
@@ -86,10 +90,9 @@ def validation_problem(error: RequestValidationError) -> ProblemError:
     return ProblemError(422, "invalid-request", "The request is not valid", detail, extra={"faults": faults})
 
 
-def _answer(error: ProblemError, request: Request) -> JSONResponse:
-    return JSONResponse(
-        error.document(instance=request.url.path).model_dump(),
-        status_code=error.status,
-        headers=error.headers,
-        media_type=PROBLEM_JSON,
-    )
+def problem_response(error: ProblemError, path: str) -> JSONResponse:
+    """The answer that says this error about a request to ``path``, with the request's id."""
+    document = error.document(instance=path).model_dump()
+    if (identity := request_id.get()) is not None:
+        document["request_id"] = identity
+    return JSONResponse(document, status_code=error.status, headers=error.headers, media_type=PROBLEM_JSON)

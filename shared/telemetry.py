@@ -1,18 +1,70 @@
-"""Logging as JSON lines on stderr, with the ids of the job, group or session that a line is about."""
+"""Logging to stderr as JSON lines, with the ids of the job, group, session or request that a line is about.
+
+``GAGPO_LOG_FORMAT`` is ``json`` or ``text`` (text on a terminal, else JSON); ``GAGPO_LOG_LEVEL`` is the least level.
+"""
 
 import logging
+import os
+import re
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
 
 import orjson
 
-_CONTEXT: Final = ("job", "step", "group", "episode", "session", "environment", "url")
+LOG_FORMAT: Final = "GAGPO_LOG_FORMAT"
+LOG_LEVEL: Final = "GAGPO_LOG_LEVEL"
+
+Id = str | int
+
+_IDS: Final = ("job", "step", "group", "episode", "session", "environment", "url", "request")
 """Names that ``logger.info(..., extra={...})`` may set; anything else in ``extra`` is left out."""
+
+_NO_IDS: Final[Mapping[str, Id]] = {}
+
+_ids: ContextVar[Mapping[str, Id]] = ContextVar("ids", default=_NO_IDS)
+
+request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
+"""Id of the HTTP request being answered. Beside the other ids, because setting it must cost next to nothing."""
+
+_SECRETS: Final = re.compile(r"(?<=://)[^\s/@\"'\\]*:[^\s/@\"'\\]*(?=@)|(?<=\bBearer )[\w.~+/=-]+", re.IGNORECASE)
+"""User and password in a URL, and what follows the word Bearer."""
+
+
+@contextmanager
+def log_context(
+    *, job: str | None = None, step: int | None = None, group: int | None = None, session: str | None = None
+) -> Iterator[None]:
+    """Give these ids to every line that is logged inside the ``with`` block, and in the tasks it starts."""
+    given = {"job": job, "step": step, "group": group, "session": session}
+    token = _ids.set({**_ids.get(), **{name: value for name, value in given.items() if value is not None}})
+    try:
+        yield
+    finally:
+        _ids.reset(token)
+
+
+def without_secrets(text: str) -> str:
+    """The text with passwords in URLs and bearer tokens blotted out."""
+    return _SECRETS.sub("***", text)
+
+
+def ids_of(record: logging.LogRecord) -> dict[str, Id]:
+    """The ids that a line is about: of its context, and its own."""
+    found = dict(_ids.get())
+    if (request := request_id.get()) is not None:
+        found["request"] = request
+    for name in _IDS:
+        if (value := getattr(record, name, None)) is not None:
+            found[name] = value if isinstance(value, int) else str(value)
+    return found
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: time, level, service, logger, message, and what ``extra`` says."""
+    """One JSON object a line: time, level, service, logger, message, and the ids."""
 
     def __init__(self, service: str) -> None:
         """``service`` is in every line."""
@@ -21,30 +73,78 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line of JSON."""
-        line: dict[str, str | int] = {
+        line: dict[str, Id] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "service": self._service,
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": without_secrets(record.getMessage()),
+            **ids_of(record),
         }
-        for name in _CONTEXT:
-            value = getattr(record, name, None)
-            if value is not None:
-                line[name] = value if isinstance(value, int) else str(value)
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = without_secrets(self.formatException(record.exc_info))
+        return _encoded(line)
+
+
+def _encoded(line: dict[str, Id]) -> str:
+    try:
         return orjson.dumps(line).decode()
+    except TypeError:  # not valid Unicode (a file's name, say), or a number beyond 64 bits: keep the line all the same
+        return orjson.dumps({name: repr(value) for name, value in line.items()}).decode()
 
 
-def configure_logging(service: str, level: str = "info") -> None:
-    """Send every logger's lines of at least ``level`` to stderr as JSON, in place of what was set up before."""
+class TextLines(logging.Formatter):
+    """The same for a person at a terminal."""
+
+    def __init__(self, service: str) -> None:
+        """``service`` is in every line."""
+        super().__init__()
+        self._service = service
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Time, level, service, message and ids; a traceback follows on lines of its own."""
+        time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        about = " ".join(f"{name}={value}" for name, value in ids_of(record).items())
+        text = f"{time} {record.levelname} {self._service}: {record.getMessage()}" + (f" [{about}]" if about else "")
+        if record.exc_info:
+            text += "\n" + self.formatException(record.exc_info)
+        return without_secrets(text)
+
+
+def formatter(service: str) -> logging.Formatter:
+    """The formatter that ``GAGPO_LOG_FORMAT`` asks for. Raises `ValueError` for a format there is not."""
+    wanted = os.environ.get(LOG_FORMAT, "") or ("text" if sys.stderr.isatty() else "json")
+    if wanted == "json":
+        return JsonLines(service)
+    if wanted == "text":
+        return TextLines(service)
+    raise ValueError(f"{LOG_FORMAT} = {wanted!r}: the formats are json and text")
+
+
+def log_level(given: str | None = None) -> str:
+    """A level's name in capitals: the one given, else of ``GAGPO_LOG_LEVEL``, else INFO.
+
+    Raises `ValueError` for a level there is not.
+    """
+    wanted = (given or os.environ.get(LOG_LEVEL, "") or "info").upper()
+    if wanted not in logging.getLevelNamesMapping():
+        raise ValueError(f"{LOG_LEVEL} = {wanted!r}: the levels are debug, info, warning, error and critical")
+    return wanted
+
+
+def configure_logging(service: str, level: str | None = None) -> None:
+    """Send every logger's lines of at least ``level`` to stderr, in place of what was set up before.
+
+    Raises `ValueError` where a variable names a format or a level that there is not.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonLines(service))
+    handler.setFormatter(formatter(service))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(level.upper())
+    root.setLevel(log_level(level))
     for noisy in ("asyncio", "aiohttp.access", "httpx", "httpcore", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))
     for own_handlers in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         logging.getLogger(own_handlers).handlers.clear()
+        logging.getLogger(own_handlers).propagate = True
+    logging.captureWarnings(True)
