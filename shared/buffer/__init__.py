@@ -5,12 +5,15 @@ from shared.buffer.connection import EvictionPolicyError, check_eviction_policy,
 from shared.buffer.events import AsyncEventReader, AsyncEventWriter, Event, EventReader, EventWriter
 from shared.buffer.groups import BufferState, BufferTimeoutError, GroupReader, GroupWriter, ReleasedStepError
 from shared.buffer.job import AsyncJobChannel, JobChannel
+from shared.buffer.job_records import IllegalTransitionError, JobConflictError, UnknownJobError
+from shared.buffer.jobs import AsyncJobStore, JobStore
 from shared.buffer.keys import JobKeys
 
 __all__ = [
     "AsyncEventReader",
     "AsyncEventWriter",
     "AsyncJobChannel",
+    "AsyncJobStore",
     "BufferState",
     "BufferTimeoutError",
     "CodecError",
@@ -20,9 +23,13 @@ __all__ = [
     "EvictionPolicyError",
     "GroupReader",
     "GroupWriter",
+    "IllegalTransitionError",
     "JobChannel",
+    "JobConflictError",
     "JobKeys",
+    "JobStore",
     "ReleasedStepError",
+    "UnknownJobError",
     "check_eviction_policy",
     "connect",
     "connect_async",

@@ -1,14 +1,20 @@
-"""What a job's services tell each other besides groups: the policy version being served, and the job's state."""
+"""What a job's services tell each other besides groups: the policy version being served, and the job's state.
+
+A job that was submitted to a trainer service has a record in `shared.buffer.jobs`, and only the service changes its
+state. The trainer that was started by hand, for a job without a record, tells the state itself.
+"""
 
 import asyncio
 import time
+from pathlib import Path
 
 from shared.buffer.connection import connect, connect_async
 from shared.buffer.groups import BufferTimeoutError
-from shared.buffer.keys import JobKeys
+from shared.buffer.keys import JOBS, JobKeys
 from shared.schemas.job import JobState
 
 _POLL_S = 0.05
+_SET_STATE = (Path(__file__).parent / "set_state.lua").read_text()
 
 
 class JobChannel:
@@ -18,6 +24,7 @@ class JobChannel:
         """Opens no connection yet."""
         self._redis = connect(redis_url)
         self._keys = JobKeys(job)
+        self._set_state = self._redis.register_script(_SET_STATE)
 
     def set_policy_version(self, version: int) -> None:
         """Say that every policy server now holds ``version``: the weights after so many training steps."""
@@ -29,8 +36,8 @@ class JobChannel:
         return None if value is None else int(value)
 
     def set_state(self, state: JobState) -> None:
-        """Move the job; the orchestrator ends by itself once the state is over."""
-        self._redis.set(self._keys.state, state.value)
+        """Move the job, unless a trainer service keeps it; the orchestrator ends by itself once the state is over."""
+        self._set_state(keys=[JOBS, self._keys.state], args=[self._keys.job, state.value])
 
     def state(self) -> JobState | None:
         """The job's state; None before the first was set."""
@@ -48,6 +55,7 @@ class AsyncJobChannel:
         """Opens no connection yet."""
         self._redis = connect_async(redis_url)
         self._keys = JobKeys(job)
+        self._set_state = self._redis.register_script(_SET_STATE)
 
     async def set_policy_version(self, version: int) -> None:
         """Say that every policy server now holds ``version``."""
@@ -73,8 +81,8 @@ class AsyncJobChannel:
             await asyncio.sleep(_POLL_S)
 
     async def set_state(self, state: JobState) -> None:
-        """Move the job."""
-        await self._redis.set(self._keys.state, state.value)
+        """Move the job, unless a trainer service keeps it."""
+        await self._set_state(keys=[JOBS, self._keys.state], args=[self._keys.job, state.value])
 
     async def state(self) -> JobState | None:
         """The job's state; None before the first was set."""

@@ -3,6 +3,15 @@
 import re
 from dataclasses import dataclass
 
+JOBS = "gagpo:jobs"
+"""Hash: id of a job → its record (`shared.buffer.job_records`)."""
+
+JOBS_ORDER = "gagpo:jobs:order"
+"""List: ids of all jobs in the order of their turns."""
+
+JOBS_ACTIVE = "gagpo:jobs:active"
+"""The job that the services work for; absent when there is none."""
+
 _JOB = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")
 
 
@@ -60,3 +69,22 @@ class JobKeys:
     def state(self) -> str:
         """The job's state, as `shared.schemas.job.JobState` spells it."""
         return self._key("state")
+
+    @property
+    def recipe(self) -> str:
+        """The recipe of a submitted job with every default spelled out, as JSON."""
+        return self._key("recipe")
+
+    @property
+    def leases(self) -> str:
+        """Hash: ``<step>:<index>`` → ``<ms when it ends> <holder>`` of every group that is being made."""
+        return self._key("leases")
+
+    @property
+    def makers(self) -> str:
+        """Sorted set: the orchestrators at work on the job, by when (ms) they count as gone."""
+        return self._key("makers")
+
+    def figures(self, step: int) -> str:
+        """Hash: group index → its figures, until all groups of the training step are there and somebody sums them."""
+        return self._key(f"figures:{step}")

@@ -23,11 +23,11 @@ from shared.buffer import (
     GroupWriter,
     JobChannel,
     JobKeys,
-    JobState,
     ReleasedStepError,
     check_eviction_policy,
     encode_group,
 )
+from shared.schemas.job import JobState
 from tests.trajectories import assert_same_group, make_group
 
 JOB = "job-1"
