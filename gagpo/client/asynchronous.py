@@ -1,0 +1,133 @@
+"""The job client for asyncio."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+from httpx_sse import EventSource
+from pydantic import JsonValue
+
+from gagpo.client import calls
+from gagpo.client.calls import Answer, Call
+from gagpo.client.download import Progress, download_archive, ignore_progress
+from gagpo.client.errors import unreachable
+from gagpo.client.following import READ_TIMEOUT_S, TIMEOUT_S, EventStream, Item, Patience, Reconnecting, Stream
+from gagpo.client.server import find_server
+from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
+
+
+class AsyncClient:
+    """Runs training jobs on a remote trainer, as `Client` does, for asyncio."""
+
+    def __init__(
+        self,
+        server: str | None = None,
+        token: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        patience: Patience | None = None,
+    ) -> None:
+        """Opens no connection yet. The arguments are those of `Client`."""
+        self.server = find_server(server, token)
+        self._patience = patience or Patience()
+        self._timeout_s = timeout_s
+        self._http = httpx.AsyncClient(base_url=self.server.url, headers=self.server.headers, timeout=timeout_s)
+        self._stream_timeout = httpx.Timeout(timeout_s, read=READ_TIMEOUT_S)
+
+    async def __aenter__(self) -> Self:
+        """The connections are closed at the end of the ``async with`` block."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def submit(self, recipe: dict[str, JsonValue], job: str | None = None) -> Job:
+        """As `Client.submit`."""
+        return await self._ask(calls.submit(recipe, job))
+
+    async def list(self) -> Sequence[Job]:
+        """As `Client.list`."""
+        return (await self._ask(calls.listing())).jobs
+
+    async def get(self, job: str) -> JobDetail:
+        """As `Client.get`."""
+        return await self._ask(calls.detail(job))
+
+    async def cancel(self, job: str) -> Job:
+        """As `Client.cancel`."""
+        return await self._ask(calls.cancel(job))
+
+    async def resume(self, job: str) -> Job:
+        """As `Client.resume`."""
+        return await self._ask(calls.resume(job))
+
+    async def checkpoints(self, job: str) -> Sequence[Checkpoint]:
+        """As `Client.checkpoints`."""
+        return (await self._ask(calls.checkpoints(job))).checkpoints
+
+    def watch(self, job: str, after: str | None = None) -> AsyncIterator[JobEvent]:
+        """As `Client.watch`."""
+        return self._follow(job, EventStream(job, after))
+
+    async def download(
+        self, job: str, into: Path, version: int | None = None, progress: Progress = ignore_progress
+    ) -> Path:
+        """As `Client.download`, in a thread of its own; ``progress`` is called in the event loop."""
+        path = calls.archive_path(job, await self.checkpoints(job), version)
+        loop, abandoned = asyncio.get_running_loop(), threading.Event()
+
+        def report(received: int, total: int | None) -> None:
+            loop.call_soon_threadsafe(progress, received, total)
+
+        def fetch() -> None:
+            line = Reconnecting(self.server.url, self._patience)
+            with httpx.Client(base_url=self.server.url, headers=self.server.headers, timeout=self._timeout_s) as http:
+                download_archive(http, path, into, line, report, abandoned)
+
+        try:
+            await asyncio.to_thread(fetch)
+        except asyncio.CancelledError:
+            abandoned.set()
+            raise
+        return into
+
+    async def _follow(self, job: str, stream: Stream[Item]) -> AsyncIterator[Item]:
+        """What a stream says until its job is over, over as many connections as it takes."""
+        line = Reconnecting(self.server.url, self._patience)
+        while True:
+            lost: httpx.TransportError | None = None
+            try:
+                async with self._http.stream(
+                    "GET", stream.path, headers=stream.headers, timeout=self._stream_timeout
+                ) as response:
+                    if not response.is_success:
+                        await response.aread()
+                    if line.connected(response):
+                        async for sse in EventSource(response).aiter_sse():
+                            if (item := stream.take(sse)) is not None:
+                                line.progress()
+                                yield item
+                if (await self._exchange(calls.detail(job))).state.over:
+                    return
+            except httpx.TransportError as error:
+                lost = error
+            await asyncio.sleep(line.lost(lost))
+
+    async def _ask(self, call: Call[Answer]) -> Answer:
+        try:
+            return await self._exchange(call)
+        except httpx.TransportError as error:
+            raise unreachable(self.server.url, error) from error
+
+    async def _exchange(self, call: Call[Answer]) -> Answer:
+        return call.read(await self._http.send(call.request(self._http)))

@@ -1,0 +1,134 @@
+"""The blocking job client."""
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+from httpx_sse import EventSource
+from pydantic import JsonValue
+
+from gagpo.client import calls
+from gagpo.client.calls import Answer, Call
+from gagpo.client.download import Progress, download_archive, ignore_progress
+from gagpo.client.errors import unreachable
+from gagpo.client.following import READ_TIMEOUT_S, TIMEOUT_S, EventStream, Item, Patience, Reconnecting, Stream
+from gagpo.client.server import find_server
+from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
+
+
+class Client:
+    """Runs training jobs on a remote trainer. Every method raises `JobError` for what cannot be done.
+
+    `AsyncClient` has the same methods for asyncio.
+    """
+
+    def __init__(
+        self,
+        server: str | None = None,
+        token: str | None = None,
+        timeout_s: float = TIMEOUT_S,
+        patience: Patience | None = None,
+    ) -> None:
+        """Opens no connection yet.
+
+        ``server`` is a URL, by default ``GAGPO_SERVER`` or ``http://127.0.0.1:8000``; ``token`` by default
+        ``GAGPO_TOKEN_JOBS`` or ``GAGPO_TOKEN``. ``timeout_s`` bounds every wait for the server but those of streams,
+        whose lost connections are dealt with as ``patience`` says. Raises `ValueError` for a URL that is none.
+        """
+        self.server = find_server(server, token)
+        self._patience = patience or Patience()
+        self._http = httpx.Client(base_url=self.server.url, headers=self.server.headers, timeout=timeout_s)
+        self._stream_timeout = httpx.Timeout(timeout_s, read=READ_TIMEOUT_S)
+
+    def __enter__(self) -> Self:
+        """The connections are closed at the end of the ``with`` block."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def submit(self, recipe: dict[str, JsonValue], job: str | None = None) -> Job:
+        """Queue a recipe, as its TOML reads; ``job`` is the id to give it.
+
+        The same id and recipe once more give the job there is.
+        """
+        return self._ask(calls.submit(recipe, job))
+
+    def list(self) -> Sequence[Job]:
+        """Every job, the newest first."""
+        return self._ask(calls.listing()).jobs
+
+    def get(self, job: str) -> JobDetail:
+        """One job, with its recipe and its latest metrics."""
+        return self._ask(calls.detail(job))
+
+    def cancel(self, job: str) -> Job:
+        """Stop a job, or take it out of the queue; what it has learned so far is kept."""
+        return self._ask(calls.cancel(job))
+
+    def resume(self, job: str) -> Job:
+        """Queue a failed or cancelled job again; it goes on from its last checkpoint."""
+        return self._ask(calls.resume(job))
+
+    def checkpoints(self, job: str) -> Sequence[Checkpoint]:
+        """A job's checkpoints, the newest last."""
+        return self._ask(calls.checkpoints(job)).checkpoints
+
+    def watch(self, job: str, after: str | None = None) -> Iterator[JobEvent]:
+        """A job's events as they happen, until the job is over; lost connections are made again, without a gap.
+
+        Begins behind the event ``after``, or with the oldest that the server keeps.
+        """
+        return self._follow(job, EventStream(job, after))
+
+    def download(self, job: str, into: Path, version: int | None = None, progress: Progress = ignore_progress) -> Path:
+        """Fetch a checkpoint, the newest unless ``version`` says which, as the folder ``into``, which must not exist.
+
+        It appears once it is whole. A lost connection is gone on with. ``progress`` is told bytes received and in all.
+        """
+        path = calls.archive_path(job, self.checkpoints(job), version)
+        line = Reconnecting(self.server.url, self._patience)
+        download_archive(self._http, path, into, line, progress, threading.Event())
+        return into
+
+    def _follow(self, job: str, stream: Stream[Item]) -> Iterator[Item]:
+        """What a stream says until its job is over, over as many connections as it takes."""
+        line = Reconnecting(self.server.url, self._patience)
+        while True:
+            lost: httpx.TransportError | None = None
+            try:
+                with self._http.stream(
+                    "GET", stream.path, headers=stream.headers, timeout=self._stream_timeout
+                ) as response:
+                    if not response.is_success:
+                        response.read()
+                    if line.connected(response):
+                        for sse in EventSource(response).iter_sse():
+                            if (item := stream.take(sse)) is not None:
+                                line.progress()
+                                yield item
+                if self._exchange(calls.detail(job)).state.over:
+                    return
+            except httpx.TransportError as error:
+                lost = error
+            time.sleep(line.lost(lost))
+
+    def _ask(self, call: Call[Answer]) -> Answer:
+        try:
+            return self._exchange(call)
+        except httpx.TransportError as error:
+            raise unreachable(self.server.url, error) from error
+
+    def _exchange(self, call: Call[Answer]) -> Answer:
+        return call.read(self._http.send(call.request(self._http)))

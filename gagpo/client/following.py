@@ -1,0 +1,122 @@
+"""Following a stream over connections that get lost: where to go on, how long to wait, when to give up.
+
+Knows neither sockets nor clocks of its own, so that the blocking and the asyncio client share it.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import httpx
+from httpx_sse import ServerSentEvent
+from pydantic import JsonValue, TypeAdapter
+
+from gagpo.client.calls import job_path
+from gagpo.client.errors import refusal, unreachable
+from shared.schemas.job import JobEvent
+
+TIMEOUT_S = 30.0
+"""How long any one wait for the server may take, unless a client is told otherwise."""
+
+READ_TIMEOUT_S = 60.0
+"""A stream that is silent for so long is taken for lost: the server sends a comment far more often."""
+
+_AWAY = frozenset({502, 503, 504})
+"""What a proxy, or a server that starts, answers while there is nobody to ask."""
+
+Item = TypeVar("Item", covariant=True)
+
+_PAYLOAD = TypeAdapter(dict[str, JsonValue])
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How lost connections are dealt with."""
+
+    give_up_s: float = 300.0
+    """A server that is away for longer is an error."""
+    wait_first_s: float = 0.5
+    """Before the first attempt to connect again; doubles with each."""
+    wait_most_s: float = 10.0
+
+
+class Reconnecting:
+    """Counts how long a server has been away."""
+
+    def __init__(self, url: str, patience: Patience, clock: Callable[[], float] = time.monotonic) -> None:
+        """``url`` is told in errors."""
+        self._url = url
+        self._patience = patience
+        self._clock = clock
+        self._away_since: float | None = None
+        self._wait_s = patience.wait_first_s
+
+    def connected(self, response: httpx.Response) -> bool:
+        """Whether there is a stream to read; False where nobody is behind the proxy. The body of a refusal is read."""
+        if response.status_code in _AWAY:
+            return False
+        if not response.is_success:
+            raise refusal(response)
+        self._away_since = None
+        return True
+
+    def progress(self) -> None:
+        """Something came: the next lost connection is not one of a row."""
+        self._wait_s = self._patience.wait_first_s
+
+    def lost(self, error: httpx.TransportError | None = None) -> float:
+        """Seconds to wait before connecting again. Raises `JobError` once nobody answered for ``give_up_s``."""
+        now = self._clock()
+        if self._away_since is None:
+            self._away_since = now
+        if now - self._away_since >= self._patience.give_up_s:
+            raise unreachable(self._url, error or httpx.ReadError("the stream ended early")) from error
+        wait, self._wait_s = self._wait_s, min(2 * self._wait_s, self._patience.wait_most_s)
+        return wait
+
+
+class Stream(Protocol[Item]):
+    """A stream of server-sent events, wherever one connection ends and the next begins."""
+
+    path: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the next connection."""
+
+    def take(self, sse: ServerSentEvent) -> Item | None:
+        """What an event of the stream says; None for one that only keeps the connection alive."""
+
+
+class _Resumable:
+    """A stream that is gone on with behind the last event that came."""
+
+    def __init__(self, path: str, after: str | None = None) -> None:
+        self.path = path
+        self._after = after
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the next connection."""
+        headers = {"accept": "text/event-stream", "cache-control": "no-store"}
+        return headers if self._after is None else {**headers, "last-event-id": self._after}
+
+    def _advance(self, sse: ServerSentEvent) -> None:
+        if sse.id:
+            self._after = sse.id
+
+
+class EventStream(_Resumable):
+    """``GET /v1/jobs/{id}/events``."""
+
+    def __init__(self, job: str, after: str | None) -> None:
+        """``after`` is the id of the last event seen; None begins with the oldest that the server keeps."""
+        super().__init__(job_path(job, "events"), after)
+
+    def take(self, sse: ServerSentEvent) -> JobEvent | None:
+        """The event."""
+        if not sse.data:
+            return None
+        self._advance(sse)
+        return JobEvent(id=sse.id, kind=sse.event, payload=_PAYLOAD.validate_json(sse.data))
