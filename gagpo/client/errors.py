@@ -93,6 +93,8 @@ def unreadable(response: httpx.Response, error: ValidationError) -> JobError:
 
 
 def _told(problem: Problem) -> str:
+    if problem.status == httpx.codes.UNAUTHORIZED:
+        return f"{problem.detail} The client takes one from GAGPO_TOKEN_JOBS or GAGPO_TOKEN"
     faults = _faults(problem)
     if not faults:
         return problem.detail

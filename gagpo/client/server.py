@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 
 import httpx
 
+from shared.service.tokens import Scope, client_token
+
 DEFAULT_SERVER = "http://127.0.0.1:8000"
 
 
@@ -26,13 +28,12 @@ class Server:
 def find_server(url: str | None = None, token: str | None = None) -> Server:
     """What is given, else ``GAGPO_SERVER`` and ``GAGPO_TOKEN_JOBS`` or ``GAGPO_TOKEN``, else this machine's port 8000.
 
-    Raises `ValueError` for a URL that is not one of HTTP.
+    Raises `ValueError` for a URL that is not one of HTTP, and for a variable that holds no possible token.
     """
     address = (url or os.environ.get("GAGPO_SERVER") or DEFAULT_SERVER).rstrip("/")
     if not _is_http(address):
         raise ValueError(f"server = {address!r}: give a URL such as {DEFAULT_SERVER}")
-    secret = token or os.environ.get("GAGPO_TOKEN_JOBS") or os.environ.get("GAGPO_TOKEN") or None
-    return Server(address, secret)
+    return Server(address, token or client_token(Scope.JOBS))
 
 
 def _is_http(address: str) -> bool:

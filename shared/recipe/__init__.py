@@ -10,7 +10,7 @@ from shared.recipe.algorithm import (
     Visits,
 )
 from shared.recipe.environment import EnvironmentSettings, PromptSettings, RewardSettings, SamplingDefaults
-from shared.recipe.load import RecipeError, load_recipe, parse_recipe, save_recipe
+from shared.recipe.load import RecipeError, load_document, load_recipe, parse_recipe, save_recipe
 from shared.recipe.model import (
     EvaluationSettings,
     ModelSettings,
@@ -37,6 +37,7 @@ __all__ = [
     "RatioKind",
     "Recipe",
     "RecipeError",
+    "RecipeFault",
     "RewardSettings",
     "RolloutSettings",
     "SamplingDefaults",
@@ -47,7 +48,9 @@ __all__ = [
     "Visits",
     "WeightSettings",
     "WeightTransport",
+    "load_document",
     "load_recipe",
     "parse_recipe",
+    "recipe_faults",
     "save_recipe",
 ]

@@ -3,6 +3,7 @@
 import difflib
 import tomllib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,28 +24,46 @@ class RecipeError(Exception):
     """A recipe that cannot be used. The message has one line a fault."""
 
 
+@dataclass(frozen=True, slots=True)
+class RecipeFault:
+    """One thing that is wrong with a recipe."""
+
+    field: str
+    """Dotted name, such as ``environments.0.max_steps``; ``recipe`` for what concerns several tables."""
+    value: str | None
+    """What stands there, shortened; None where nothing does, or something that should not."""
+    message: str
+    """What would be right."""
+
+    def __str__(self) -> str:
+        """On one line."""
+        return f"{self.field}: {self.message}" if self.value is None else f"{self.field} = {self.value}: {self.message}"
+
+
 def load_recipe(path: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Read and check a recipe file; paths in it come back absolute. Raises `RecipeError`.
 
     ``overrides`` are lines of TOML with dotted keys, ``rollout.group_size=4``, that replace what the file says;
     ``environments.webshop.max_steps=10`` goes into the environment of that name.
     """
-    try:
-        text = path.read_text()
-    except OSError as error:
-        raise RecipeError(f"cannot read the recipe {path}: {error.strerror}. configs/ holds ready ones.") from error
-    return parse_recipe(text, str(path), path.resolve().parent, overrides)
+    return parse_recipe(_read(path), str(path), path.resolve().parent, overrides)
+
+
+def load_document(path: Path, overrides: Sequence[str] = ()) -> TomlTable:
+    """A recipe file as its TOML reads, ``overrides`` laid over it: what is sent to another machine, which checks it.
+
+    Paths in it stay as they are written. Raises `RecipeError` for what is not TOML.
+    """
+    return _document(_read(path), str(path), overrides)
 
 
 def parse_recipe(text: str, origin: str, folder: Path, overrides: Sequence[str] = ()) -> Recipe:
     """Check a recipe's text; ``origin`` names it in errors, ``folder`` anchors relative paths. Raises `RecipeError`."""
-    document = _toml(text, origin)
-    for override in overrides:
-        _merge(document, _toml(override, f"the override {override!r}"))
+    document = _document(text, origin, overrides)
     try:
         recipe = Recipe.model_validate(document)
     except ValidationError as error:
-        faults = "\n".join(f"  {_explain(fault)}" for fault in error.errors())
+        faults = "\n".join(f"  {fault}" for fault in recipe_faults(error))
         raise RecipeError(f"{origin} is not a valid recipe:\n{faults}") from error
     model = recipe.model.model_copy(update={"path": (folder / recipe.model.path).resolve()})
     environments = [
@@ -69,6 +88,20 @@ def save_recipe(recipe: Recipe, path: Path) -> None:
             if not environment[table]:
                 del environment[table]
     write_atomically(path, tomli_w.dumps(document).encode())
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError as error:
+        raise RecipeError(f"cannot read the recipe {path}: {error.strerror}. configs/ holds ready ones.") from error
+
+
+def _document(text: str, origin: str, overrides: Sequence[str]) -> TomlTable:
+    document = _toml(text, origin)
+    for override in overrides:
+        _merge(document, _toml(override, f"the override {override!r}"))
+    return document
 
 
 def _anchored(prompt: PromptSettings, folder: Path) -> PromptSettings:
@@ -106,13 +139,21 @@ def _merge_by_name(tables: list[TomlTable], key: str, changes: TomlTable) -> Non
         _merge(named[name], change)
 
 
-def _explain(fault: ErrorDetails) -> str:
-    where = ".".join(str(part) for part in fault["loc"]) or "recipe"
-    if fault["type"] == "extra_forbidden":
-        return f"{where}: unknown key{_nearest(fault['loc'])}"
-    if fault["type"] == "missing":
-        return f"{where}: required, and not given"
-    return f"{where} = {_shown(fault['input'])}: {fault['msg']}"
+def recipe_faults(error: ValidationError) -> list[RecipeFault]:
+    """What a recipe's validation found, each fault with the name of its field."""
+    return [_fault(found) for found in error.errors()]
+
+
+def _fault(found: ErrorDetails) -> RecipeFault:
+    field = ".".join(str(part) for part in found["loc"]) or "recipe"
+    if found["type"] == "extra_forbidden":
+        return RecipeFault(field, None, f"unknown key{_nearest(found['loc'])}")
+    if found["type"] == "missing":
+        return RecipeFault(field, None, "required, and not given")
+    message = found["msg"].removeprefix("Value error, ")
+    # What is wrong with a table as a whole names the keys itself.
+    value = None if isinstance(found["input"], dict) and found["type"] == "value_error" else _shown(found["input"])
+    return RecipeFault(field, value, message)
 
 
 def _shown(value: InfoValue) -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.recipe import RecipeError, load_recipe, parse_recipe, save_recipe
+from shared.recipe import RecipeError, load_document, load_recipe, parse_recipe, save_recipe
 
 MINIMAL = """
 name = "tiny"
@@ -55,6 +55,15 @@ def test_overrides_replace_single_keys_and_are_checked() -> None:
     assert (recipe.rollout.group_size, recipe.rollout.groups_per_step, recipe.seed) == (4, 16, 7)
     with pytest.raises(RecipeError, match="group_sice"):
         parse_recipe(MINIMAL, "test", Path(), ["rollout.group_sice=4"])
+
+
+def test_a_document_to_send_has_the_overrides_and_leaves_paths_as_written(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.toml"
+    file.write_text(MINIMAL)
+    document = load_document(file, ["rollout.group_size=4", "environments.alfworld.max_steps=7"])
+    assert document["model"] == {"path": "small"}
+    assert document["rollout"] == {"group_size": 4}
+    assert document["environments"] == [{"name": "alfworld", "max_steps": 7}]
 
 
 def test_a_saved_recipe_reads_back_as_itself(tmp_path: Path) -> None:
