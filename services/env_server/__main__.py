@@ -1,39 +1,54 @@
 """``python -m services.env_server``: run the env server under uvicorn."""
 
 import argparse
-import logging
+import os
+import sys
 
 import uvicorn
 
 from services.env_server.app import create_app
+from services.env_server.routes import ACCESS
 from services.env_server.settings import EnvServerSettings
+from shared.service import Tokens
+from shared.service.serve import LOG_LEVELS, server_config
+from shared.telemetry import LOG_LEVEL, configure_logging
+
+START_FAILED = 3
 
 
-def main() -> None:
-    """Parse the command line and serve until told to stop."""
+def main() -> int:
+    """Parse the command line and serve until told to stop; the exit status."""
     parser = argparse.ArgumentParser(
         prog="python -m services.env_server",
         description="Serve text environments over HTTP. Everything else is set by GAGPO_ENV_… variables, REDIS_URL, "
-        "ALFWORLD_DATA and WEBSHOP_DATA.",
+        "ALFWORLD_DATA and WEBSHOP_DATA; GAGPO_TOKEN or GAGPO_TOKEN_ENVIRONMENTS lets other machines in.",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, default=8001, help="port to listen on; 0 takes a free one")
-    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    parser.add_argument("--log-level", choices=LOG_LEVELS, help=f"default: {LOG_LEVEL}, or info")
     given = parser.parse_args()
-    logging.basicConfig(level=given.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    settings = EnvServerSettings()
-    uvicorn.run(
-        create_app(settings),
-        host=given.host,
-        port=given.port,
-        loop="uvloop",
-        http="httptools",
-        ws_max_size=settings.max_body_bytes,
-        log_level=given.log_level,
-        access_log=False,
-        timeout_graceful_shutdown=10,
+    if given.log_level:
+        os.environ[LOG_LEVEL] = given.log_level  # the workers log too
+    try:
+        configure_logging("env_server")
+        settings, tokens = EnvServerSettings(), Tokens.from_environment()
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    server = uvicorn.Server(
+        server_config(
+            create_app(settings),
+            host=given.host,
+            port=given.port,
+            tokens=tokens,
+            access=ACCESS,
+            graceful_timeout_s=10,
+            max_message_bytes=settings.max_body_bytes,
+        )
     )
+    server.run()
+    return 0 if server.started else START_FAILED
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

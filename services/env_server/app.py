@@ -18,14 +18,13 @@ from services.env_server.journal import Journal, JournalUnavailableError, Memory
 from services.env_server.metrics import EnvServerMetrics
 from services.env_server.openapi import install_openapi
 from services.env_server.operations import EnvServer
-from services.env_server.request_count import RequestCount
-from services.env_server.routes import environments, health, sessions, websocket
+from services.env_server.routes import ACCESS, environments, health, sessions, websocket
 from services.env_server.sessions import SessionLimits, SessionTable
 from services.env_server.settings import EnvServerSettings
 from services.env_server.supervision import Supervisor
 from services.env_server.worker_pool import WorkerPool
 from services.env_server.worker_slot import DeathReason, WorkerLimits
-from shared.problems import install_problem_handlers
+from shared.service import Tokens, install_service
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +34,10 @@ Errors are RFC 9457 problem documents. JSON everywhere; `application/msgpack` wh
 
 
 def create_app(settings: EnvServerSettings) -> FastAPI:
-    """The app. Its workers start with the lifespan; `WorkerStartError` or `RegistryError` there say what is wrong."""
+    """The app. Its workers start with the lifespan; `WorkerStartError` or `RegistryError` there say what is wrong.
+
+    Raises `TokenError` for a token that can't be used.
+    """
     metrics = EnvServerMetrics()
 
     @asynccontextmanager
@@ -53,10 +55,16 @@ def create_app(settings: EnvServerSettings) -> FastAPI:
             yield
 
     app = FastAPI(title="gagpo env server", version="1", description=DESCRIPTION, lifespan=lifespan)
-    install_problem_handlers(app)
     for router in (environments.router, sessions.router, health.router, websocket.router):
         app.include_router(router)
-    app.add_middleware(RequestCount, metrics=metrics)
+    install_service(
+        app,
+        service="env",
+        tokens=Tokens.from_environment(),
+        access=ACCESS,
+        registry=metrics.registry,
+        max_body_bytes=None,  # the routes read their bodies themselves, up to a setting of their own
+    )
     install_openapi(app)
     return app
 

@@ -39,12 +39,6 @@ class EnvServerMetrics:
             ["kind"],
             registry=self.registry,
         )
-        self.requests = Counter(
-            "gagpo_env_http_requests_total",
-            "HTTP requests answered",
-            ["method", "route", "status"],
-            registry=self.registry,
-        )
         self.workers_lost = Counter(
             "gagpo_env_workers_lost_total", "Workers that died: deadline, crash", ["reason"], registry=self.registry
         )

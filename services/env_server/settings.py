@@ -7,6 +7,8 @@ from typing import Self
 from pydantic import AliasChoices, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from shared.service import without_tokens
+
 
 class EnvServerSettings(BaseSettings):
     """Everything that an operator can set. Each field's variable is ``GAGPO_ENV_<FIELD>`` unless it says otherwise."""
@@ -79,7 +81,7 @@ class EnvServerSettings(BaseSettings):
 
     def worker_environment(self) -> dict[str, str]:
         """The environment variables that a worker's environments read their data folders from."""
-        variables = dict(os.environ)
+        variables = without_tokens(os.environ)
         if self.alfworld_data is not None:
             variables["ALFWORLD_DATA"] = str(self.alfworld_data)
         if self.webshop_data is not None:

@@ -34,6 +34,7 @@ from services.env_server.worker_protocol import (
     Outcomes,
     RunItems,
 )
+from shared.telemetry import configure_logging
 
 PARENT_CHECK_S = 1.0
 """How often a worker looks whether its server still lives."""
@@ -151,6 +152,7 @@ def serve(connection: socket.socket, progress: Progress, families: Mapping[str, 
 
 def main(arguments: Sequence[str]) -> int:
     """Load the environments, say hello, and serve."""
+    configure_logging("env_server")
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the server decides
     _leave_with_parent()
     connection = socket.socket(fileno=int(arguments[0]))

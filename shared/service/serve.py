@@ -10,6 +10,9 @@ from shared.service.binding import listening_host
 from shared.service.http_protocol import BoundedHttpProtocol
 from shared.service.tokens import Tokens
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+"""What ``--log-level`` takes."""
+
 
 def server_config(
     app: FastAPI,

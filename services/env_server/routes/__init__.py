@@ -1,1 +1,6 @@
 """The env server's routes, one module for each resource."""
+
+from shared.service import Access, Scope
+
+ACCESS = (Access("/v1", {Scope.ENVIRONMENTS}),)
+"""Which tokens open them."""

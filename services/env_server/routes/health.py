@@ -1,13 +1,13 @@
 """For those who operate the server: alive, ready, metrics."""
 
 from fastapi import APIRouter, Request
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import BaseModel
 from starlette.responses import Response
 
 from services.env_server.journal import JournalUnavailableError
 from services.env_server.routes.common import env_server, problems
 from shared.problems import ProblemError
+from shared.service import metrics_response
 
 router = APIRouter(tags=["operation"])
 
@@ -48,4 +48,4 @@ async def readyz(request: Request) -> Health:
 @router.get("/metrics", responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}})
 async def metrics(request: Request) -> Response:
     """Prometheus metrics."""
-    return Response(generate_latest(env_server(request).metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    return metrics_response(env_server(request).metrics.registry)

@@ -92,6 +92,7 @@ async def _serve(
 async def _answer(server: EnvServer, frame: bytes, encoding: Encoding) -> bytes:
     """The answer frame; whatever is wrong becomes a problem document in it."""
     number: int | str | None = None
+    session: str | None = None
     try:
         if len(frame) > server.settings.max_body_bytes:
             raise faults.body_too_large(server.settings.max_body_bytes)
@@ -99,7 +100,7 @@ async def _answer(server: EnvServer, frame: bytes, encoding: Encoding) -> bytes:
             request = _decoders[encoding].decode(frame)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ProblemError(422, "invalid-request", "The request is not valid", f"frame: {error}") from error
-        number = request.id
+        number, session = request.id, request.session_id
         status, body = await _perform(server, request, encoding)
         answer = SocketAnswer(number, status, None if body is None else msgspec.Raw(body))
     except RequestValidationError as error:
@@ -107,7 +108,7 @@ async def _answer(server: EnvServer, frame: bytes, encoding: Encoding) -> bytes:
     except ProblemError as problem:
         answer = _problem(number, problem)
     except Exception as error:  # one request that fails must not take the socket's others with it
-        logger.exception("a request over the socket failed")
+        logger.exception("a request over the socket failed", extra={"session": session})
         detail = f"The request failed with {type(error).__name__}; the log has the details."
         answer = _problem(number, ProblemError(500, "internal-error", "The service failed", detail))
     return msgspec.json.encode(answer) if encoding == "json" else msgspec.msgpack.encode(answer)
