@@ -1,4 +1,4 @@
-"""Logging to stderr as JSON lines, with the ids of the job, group, session or request that a line is about.
+"""Logging to standard error as JSON lines, with the ids of the job, group, session or request that a line is about.
 
 ``GAGPO_LOG_FORMAT`` is ``json`` or ``text`` (text on a terminal, else JSON); ``GAGPO_LOG_LEVEL`` is the least level.
 """
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TextIO
 
 import orjson
 
@@ -111,14 +111,23 @@ class TextLines(logging.Formatter):
         return without_secrets(text)
 
 
-def formatter(service: str) -> logging.Formatter:
-    """The formatter that ``GAGPO_LOG_FORMAT`` asks for. Raises `ValueError` for a format there is not."""
-    wanted = os.environ.get(LOG_FORMAT, "") or ("text" if sys.stderr.isatty() else "json")
-    if wanted == "json":
-        return JsonLines(service)
-    if wanted == "text":
-        return TextLines(service)
-    raise ValueError(f"{LOG_FORMAT} = {wanted!r}: the formats are json and text")
+def log_format(stream: TextIO) -> str:
+    """``json`` or ``text``, as ``GAGPO_LOG_FORMAT`` says or the stream suggests.
+
+    Raises `ValueError` for a format there is not.
+    """
+    wanted = os.environ.get(LOG_FORMAT, "") or ("text" if stream.isatty() else "json")
+    if wanted not in ("json", "text"):
+        raise ValueError(f"{LOG_FORMAT} = {wanted!r}: the formats are json and text")
+    return wanted
+
+
+def log_handler(service: str, stream: TextIO | None = None) -> logging.Handler:
+    """A handler that writes a service's lines to ``stream``, standard error by default. Raises as `log_format`."""
+    chosen = stream or sys.stderr
+    handler = logging.StreamHandler(chosen)
+    handler.setFormatter(JsonLines(service) if log_format(chosen) == "json" else TextLines(service))
+    return handler
 
 
 def log_level(given: str | None = None) -> str:
@@ -132,15 +141,13 @@ def log_level(given: str | None = None) -> str:
     return wanted
 
 
-def configure_logging(service: str, level: str | None = None) -> None:
-    """Send every logger's lines of at least ``level`` to stderr, in place of what was set up before.
+def configure_logging(service: str, level: str | None = None, stream: TextIO | None = None) -> None:
+    """Send every logger's lines of at least ``level`` to ``stream``, in place of what was set up before.
 
     Raises `ValueError` where a variable names a format or a level that there is not.
     """
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(formatter(service))
     root = logging.getLogger()
-    root.handlers[:] = [handler]
+    root.handlers[:] = [log_handler(service, stream)]
     root.setLevel(log_level(level))
     for noisy in ("asyncio", "aiohttp.access", "httpx", "httpcore", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(max(logging.WARNING, root.level))

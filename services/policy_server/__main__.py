@@ -1,5 +1,7 @@
 """``python -m services.policy_server --model DIR``: run the server until it is told to stop."""
 
+import logging
+import os
 import signal
 import socket
 import sys
@@ -9,53 +11,71 @@ from pydantic import ValidationError
 from pydantic_settings import CliApp
 
 from services.policy_server.app import create_app
+from services.policy_server.routes import ACCESS
 from services.policy_server.settings import PolicySettings
 from services.policy_server.stderr_tail import StderrTail
+from services.policy_server.vllm_logging import SERVICE
+from shared.service import Tokens
+from shared.service.serve import server_config
+from shared.telemetry import LOG_FORMAT, configure_logging, log_format
+
+logger = logging.getLogger("services.policy_server")
 
 
 def main() -> int:
     """Run the server; the exit status."""
     try:
         settings = CliApp.run(PolicySettings, cli_args=sys.argv[1:])
+        tokens = Tokens.from_environment()
+        os.environ[LOG_FORMAT] = log_format(sys.stderr)  # before the pipe below hides a terminal from vLLM
     except ValidationError as error:
         for fault in error.errors():
             print(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}", file=sys.stderr)
         return 2
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     if not (settings.model / "config.json").is_file():
         print(f"model: {settings.model} is not a model's folder (it has no config.json)", file=sys.stderr)
         return 2
+    return serve(settings, tokens)
+
+
+def serve(settings: PolicySettings, tokens: Tokens) -> int:
+    """Serve until told to stop, or until the engine fails; the exit status."""
     tail = StderrTail()
+    configure_logging(SERVICE, stream=tail.stream)
     tail.start()
     failures: list[str] = []
-    server: uvicorn.Server | None = None
 
     def on_failure(reason: str) -> None:
         # On Ctrl-C the engine's process, which the terminal told too, may be the first to go.
-        if server is not None and not server.should_exit:
+        if not server.should_exit:
             failures.append(reason)
             server.should_exit = True
 
-    listener = socket.socket(socket.AF_INET6 if ":" in settings.host else socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((settings.host, settings.port))
-    except OSError as error:
-        print(f"port: can't listen on {settings.host}:{settings.port}: {error.strerror}", file=sys.stderr)
-        return 2
-    config = uvicorn.Config(
+    config = server_config(
         create_app(settings, on_failure),
-        log_level="warning",
-        access_log=False,
-        timeout_graceful_shutdown=settings.graceful_timeout,
+        host=settings.host,
+        port=settings.port,
+        tokens=tokens,
+        access=ACCESS,
+        graceful_timeout_s=settings.graceful_timeout,
     )
     server = uvicorn.Server(config)
+    listener = socket.socket(socket.AF_INET6 if ":" in config.host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((config.host, config.port))
+    except OSError as error:
+        print(f"port: can't listen on {config.host}:{config.port}: {error.strerror}", file=tail.stream)
+        return 2
     stop_on_signals(server)
-    print(f"policy server on http://{settings.host}:{listener.getsockname()[1]}, loading {settings.model}", flush=True)
+    logger.info("http://%s:%d, loading %s", config.host, listener.getsockname()[1], settings.model)
     server.run(sockets=[listener])
     if failures:
-        print(f"\nThe policy server stopped: {failures[0]}", file=tail.stream)
-        for line in tail.reasons():
-            print(f"  vLLM: {line}", file=tail.stream)
+        reasons = "".join(f"\n  vLLM: {line}" for line in tail.reasons())
+        logger.critical("The policy server stopped: %s%s", failures[0], reasons)
         return 1
     return 0
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 
 from services.policy_server.launch import prepare_environment, vllm_arguments
 from services.policy_server.settings import PolicySettings
@@ -42,7 +43,9 @@ class Running:
 
     client: "AsyncLLM"
     openai: FastAPI
-    """vLLM's own app: the OpenAI routes and the metrics."""
+    """vLLM's own app: the OpenAI routes."""
+    metrics: CollectorRegistry
+    """vLLM's own."""
     vocabulary: int
     """Token ids are below this."""
     max_model_len: int
@@ -128,12 +131,19 @@ def _build(settings: PolicySettings) -> tuple["AsyncLLM", "Namespace"]:
 async def _serve_openai(client: "AsyncLLM", arguments: "Namespace") -> Running:
     from vllm.entrypoints.launchers.api_server.app_state import init_app_state
     from vllm.entrypoints.launchers.app import build_app
+    from vllm.v1.metrics.prometheus import get_prometheus_registry
 
     await client.reset_mm_cache()
     tasks = await client.get_supported_tasks()
     openai = build_app(arguments, tasks, client.model_config)
     await init_app_state(client, openai.state, arguments, tasks)
-    return Running(client, openai, client.model_config.get_vocab_size(), client.model_config.max_model_len)
+    return Running(
+        client,
+        openai,
+        get_prometheus_registry(),
+        client.model_config.get_vocab_size(),
+        client.model_config.max_model_len,
+    )
 
 
 async def _in_daemon_thread(call: Callable[[], T]) -> T:

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 from services.policy_server.settings import Device, PolicySettings, usable_cores
 
@@ -18,7 +19,7 @@ def prepare_environment(settings: PolicySettings) -> None:
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_LOGGING_LEVEL": settings.log_level,
-        "VLLM_LOGGING_STREAM": "ext://sys.stderr",
+        "VLLM_LOGGING_CONFIG_PATH": str(Path(__file__).with_name("vllm_logging.json")),
         "NO_COLOR": "1",
     }
     if settings.resolved_device() is Device.CPU:

@@ -13,7 +13,6 @@ REACHABLE = frozenset(
         "/tokenize",
         "/detokenize",
         "/version",
-        "/metrics",
     }
 )
 """Nothing that changes the engine's state: LoRA loading, pausing, sleeping and remote calls stay inside."""

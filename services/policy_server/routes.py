@@ -6,11 +6,23 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
 from services.policy_server.engine import EngineHost, Phase, Running
+from services.policy_server.metrics import PolicyMetrics
 from services.policy_server.weights import WeightStore
 from shared.problems import ProblemError
 from shared.schemas.policy import GenerateRequest, GenerateResult, ScoreRequest, ScoreResult, WeightPush, WeightState
+from shared.service import Access, Scope, metrics_response
 
 router = APIRouter()
+
+ACCESS = (
+    Access("/v1/weights", {Scope.GENERATE, Scope.WEIGHTS}, methods={"GET"}),
+    Access("/v1/weights", {Scope.WEIGHTS}),
+    Access("/v1", {Scope.GENERATE}),
+    Access("/tokenize", {Scope.GENERATE}),
+    Access("/detokenize", {Scope.GENERATE}),
+    Access("/version", {Scope.GENERATE}),
+)
+"""Which tokens open our routes and those of vLLM."""
 
 
 class TokenSource(Protocol):
@@ -79,3 +91,12 @@ async def readyz(source: Annotated[EngineHost, Depends(host)]) -> JSONResponse:
     """200 once the engine serves its first (or, after a restart, the latest) weights."""
     running: Running = source.require()
     return JSONResponse({"status": source.phase, "max_model_len": running.max_model_len})
+
+
+@router.get("/metrics")
+async def metrics(request: Request, source: Annotated[EngineHost, Depends(host)]) -> Response:
+    """Ours, and vLLM's own once the engine is ready."""
+    ours: PolicyMetrics = request.app.state.metrics
+    if source.phase is Phase.READY:
+        return metrics_response(ours.registry, source.require().metrics)
+    return metrics_response(ours.registry)

@@ -94,6 +94,9 @@ class PolicySettings(BaseSettings):
     graceful_timeout: int = Field(default=4, ge=0)
     """How long requests in flight may take to finish once the server is told to stop, seconds."""
 
+    max_body_bytes: int = Field(default=16 << 20, ge=1024)
+    """The largest request body that is read, bytes. Weights are no part of one: the server fetches them."""
+
     vllm_args: list[str] = Field(default_factory=list)
     """More flags of ``vllm serve``, as they are; they win over what this server chooses."""
 

@@ -1,5 +1,7 @@
 """Keeps the last lines that this process and its children wrote to standard error, to explain a failure with them."""
 
+import itertools
+import json
 import os
 import re
 import threading
@@ -36,10 +38,21 @@ class StderrTail:
     def reasons(self, most: int = 3) -> list[str]:
         """The last distinct exceptions among the lines, newest last: what vLLM gave as its own reason."""
         found: list[str] = []
-        for line in self._lines:
+        for line in itertools.chain.from_iterable(map(_spoken, self._lines)):
             match = _EXCEPTION.search(_PREFIX.sub("", line))
             if match is None or any(name in line for name in _CONSEQUENCES):
                 continue
             if match.group(1) not in found:
                 found.append(match.group(1))
         return found[-most:]
+
+
+def _spoken(line: str) -> list[str]:
+    """What a line says: of a line of JSON, its message and its traceback."""
+    if not line.startswith("{"):
+        return [line]
+    try:
+        content = json.loads(line)
+    except json.JSONDecodeError:
+        return [line]
+    return f"{content.get('message', '')}\n{content.get('error', '')}".splitlines()

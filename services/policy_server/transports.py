@@ -70,12 +70,17 @@ class HttpTransport:
             try:
                 await self._fetch(folder / "model.safetensors")
             except httpx.HTTPError as error:
-                detail = f"GET {self._url} failed: {str(error) or type(error).__name__}; the weights stay as they were"
+                detail = f"GET {self._shown()} failed: {_reason(error)}; the weights stay as they were"
                 raise ProblemError(502, "weights-fetch-failed", "The weights could not be fetched", detail) from error
             except httpx.InvalidURL as error:
-                detail = f"source.url {self._url!r} is not a URL: {error}"
+                detail = f"source.url is not a URL: {error}"
                 raise ProblemError(422, "invalid-request", "The request is not valid", detail) from error
             yield folder
+
+    def _shown(self) -> str:
+        """The URL without its path, which is the trainer's secret, and without a password."""
+        url = httpx.URL(self._url)
+        return f"{url.scheme}://{url.host}:{url.port}/…" if url.port else f"{url.scheme}://{url.host}/…"
 
     async def _fetch(self, target: Path) -> None:
         received = 0
@@ -88,6 +93,12 @@ class HttpTransport:
                 async for chunk in response.aiter_bytes(1 << 20):
                     received += len(chunk)
                     if received > self._limit:
-                        detail = f"{self._url} sends more than {self._limit} bytes, which these weights can't need"
+                        detail = f"{self._shown()} sends more than {self._limit} bytes, which these weights can't need"
                         raise ProblemError(422, "weights-mismatch", "The weights do not fit the model", detail)
                     await asyncio.to_thread(file.write, chunk)
+
+
+def _reason(error: httpx.HTTPError) -> str:
+    if isinstance(error, httpx.HTTPStatusError):
+        return f"the answer is {error.response.status_code}"  # httpx's own words name the whole URL
+    return str(error) or type(error).__name__

@@ -1,6 +1,7 @@
 """The versioned weights: one push at a time, checked in full before anything changes, applied during a pause."""
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -10,11 +11,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from services.policy_server.checkpoint import Layout, check_digest, read_shapes
 from services.policy_server.engine import Running
+from services.policy_server.metrics import PolicyMetrics
 from services.policy_server.settings import PolicySettings
 from services.policy_server.transports import FileTransport, HttpTransport
 from shared.problems import ProblemError
 from shared.schemas.policy import WeightFile, WeightNccl, WeightPush, WeightState, WeightStream, WeightVersion
 from shared.weights_digest import digest_of_folder
+
+logger = logging.getLogger(__name__)
 
 HISTORY = 32
 
@@ -31,11 +35,14 @@ class Pointer(BaseModel):
 class WeightStore:
     """Which weights the engine has, and the only way to change them."""
 
-    def __init__(self, settings: PolicySettings, running: Running, fail: Callable[[str], None]) -> None:
+    def __init__(
+        self, settings: PolicySettings, running: Running, fail: Callable[[str], None], metrics: PolicyMetrics
+    ) -> None:
         """``fail`` is called when weights were half applied, after which the engine must not serve."""
         self._settings = settings
         self._running = running
         self._fail = fail
+        self._metrics = metrics
         self._lock = asyncio.Lock()
         self._layout = Layout.of_model(settings.model)
         self._history: deque[WeightVersion] = deque(maxlen=HISTORY)
@@ -92,8 +99,13 @@ class WeightStore:
                     extra={"version": current.version},
                 )
             # A caller that hangs up must not leave the engine paused, so the work goes on without it.
-            await asyncio.shield(asyncio.ensure_future(self._push(push)))
+            await asyncio.shield(asyncio.ensure_future(self._counted(push)))
             return self.state()
+
+    async def _counted(self, push: WeightPush) -> None:
+        with self._metrics.pushing(push.source.transport):
+            await self._push(push)
+        logger.info("weights version %d, by %s", push.version, push.source.transport)
 
     async def _push(self, push: WeightPush) -> None:
         source = push.source
@@ -167,6 +179,7 @@ class WeightStore:
 
     def _record(self, version: WeightVersion) -> None:
         self._history.append(version)
+        self._metrics.serves(version.version, version.seconds)
 
 
 def _update_request(info: dict[str, list[list[str | int]]] | dict[str, list[str] | list[list[int]]]) -> object:
