@@ -8,14 +8,22 @@ from types import TracebackType
 from typing import Self
 
 import httpx
-from httpx_sse import EventSource
 from pydantic import JsonValue
 
 from gagpo.client import calls
 from gagpo.client.calls import Answer, Call
-from gagpo.client.download import Progress, download_archive, ignore_progress
+from gagpo.client.download import Archive, Progress, download_archive, ignore_progress
 from gagpo.client.errors import unreachable
-from gagpo.client.following import READ_TIMEOUT_S, TIMEOUT_S, EventStream, Item, Patience, Reconnecting, Stream
+from gagpo.client.following import (
+    READ_TIMEOUT_S,
+    TIMEOUT_S,
+    EventStream,
+    Item,
+    Patience,
+    Reconnecting,
+    Stream,
+    events_in,
+)
 from gagpo.client.server import find_server
 from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
 
@@ -80,10 +88,16 @@ class AsyncClient:
         return self._follow(job, EventStream(job, after))
 
     async def download(
-        self, job: str, into: Path, version: int | None = None, progress: Progress = ignore_progress
+        self,
+        job: str,
+        into: Path | None = None,
+        version: int | None = None,
+        progress: Progress = ignore_progress,
     ) -> Path:
         """As `Client.download`, in a thread of its own; ``progress`` is called in the event loop."""
-        path = calls.archive_path(job, await self.checkpoints(job), version)
+        chosen = calls.choose(job, await self.checkpoints(job), version)
+        folder = into or calls.checkpoint_folder(job, chosen.version)
+        archive = Archive(calls.archive_path(job, chosen.version), chosen.bytes, folder)
         loop, abandoned = asyncio.get_running_loop(), threading.Event()
 
         def report(received: int, total: int | None) -> None:
@@ -92,36 +106,41 @@ class AsyncClient:
         def fetch() -> None:
             line = Reconnecting(self.server.url, self._patience)
             with httpx.Client(base_url=self.server.url, headers=self.server.headers, timeout=self._timeout_s) as http:
-                download_archive(http, path, into, line, report, abandoned)
+                download_archive(http, archive, line, report, abandoned)
 
         try:
             await asyncio.to_thread(fetch)
         except asyncio.CancelledError:
             abandoned.set()
             raise
-        return into
+        return folder
 
     async def _follow(self, job: str, stream: Stream[Item]) -> AsyncIterator[Item]:
         """What a stream says until its job is over, over as many connections as it takes."""
+        over = calls.detail(job)
         line = Reconnecting(self.server.url, self._patience)
         while True:
-            lost: httpx.TransportError | None = None
             try:
                 async with self._http.stream(
                     "GET", stream.path, headers=stream.headers, timeout=self._stream_timeout
                 ) as response:
                     if not response.is_success:
                         await response.aread()
-                    if line.connected(response):
-                        async for sse in EventSource(response).aiter_sse():
+                    if line.answered(response):
+                        async for sse in events_in(response).aiter_sse():
                             if (item := stream.take(sse)) is not None:
                                 line.progress()
                                 yield item
-                if (await self._exchange(calls.detail(job))).state.over:
+                response = await self._http.send(over.request(self._http))
+                if not line.answered(response):
+                    wait_s = line.lost()
+                elif over.read(response).state.over:
                     return
+                else:
+                    wait_s = line.ended()
             except httpx.TransportError as error:
-                lost = error
-            await asyncio.sleep(line.lost(lost))
+                wait_s = line.lost(error)
+            await asyncio.sleep(wait_s)
 
     async def _ask(self, call: Call[Answer]) -> Answer:
         try:

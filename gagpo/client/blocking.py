@@ -8,14 +8,22 @@ from types import TracebackType
 from typing import Self
 
 import httpx
-from httpx_sse import EventSource
 from pydantic import JsonValue
 
 from gagpo.client import calls
 from gagpo.client.calls import Answer, Call
-from gagpo.client.download import Progress, download_archive, ignore_progress
+from gagpo.client.download import Archive, Progress, download_archive, ignore_progress
 from gagpo.client.errors import unreachable
-from gagpo.client.following import READ_TIMEOUT_S, TIMEOUT_S, EventStream, Item, Patience, Reconnecting, Stream
+from gagpo.client.following import (
+    READ_TIMEOUT_S,
+    TIMEOUT_S,
+    EventStream,
+    Item,
+    Patience,
+    Reconnecting,
+    Stream,
+    events_in,
+)
 from gagpo.client.server import find_server
 from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
 
@@ -92,37 +100,51 @@ class Client:
         """
         return self._follow(job, EventStream(job, after))
 
-    def download(self, job: str, into: Path, version: int | None = None, progress: Progress = ignore_progress) -> Path:
-        """Fetch a checkpoint, the newest unless ``version`` says which, as the folder ``into``, which must not exist.
+    def download(
+        self,
+        job: str,
+        into: Path | None = None,
+        version: int | None = None,
+        progress: Progress = ignore_progress,
+    ) -> Path:
+        """Fetch a checkpoint, the newest unless ``version`` says which; the folder it lies in, ``into``.
 
-        It appears once it is whole. A lost connection is gone on with. ``progress`` is told bytes received and in all.
+        The folder must not exist and appears once it is whole, ``<job>-v<version>`` unless named. Lost connections are
+        made again. ``progress`` is told the bytes received, and of how many.
         """
-        path = calls.archive_path(job, self.checkpoints(job), version)
+        chosen = calls.choose(job, self.checkpoints(job), version)
+        folder = into or calls.checkpoint_folder(job, chosen.version)
         line = Reconnecting(self.server.url, self._patience)
-        download_archive(self._http, path, into, line, progress, threading.Event())
-        return into
+        archive = Archive(calls.archive_path(job, chosen.version), chosen.bytes, folder)
+        download_archive(self._http, archive, line, progress, threading.Event())
+        return folder
 
     def _follow(self, job: str, stream: Stream[Item]) -> Iterator[Item]:
         """What a stream says until its job is over, over as many connections as it takes."""
+        over = calls.detail(job)
         line = Reconnecting(self.server.url, self._patience)
         while True:
-            lost: httpx.TransportError | None = None
             try:
                 with self._http.stream(
                     "GET", stream.path, headers=stream.headers, timeout=self._stream_timeout
                 ) as response:
                     if not response.is_success:
                         response.read()
-                    if line.connected(response):
-                        for sse in EventSource(response).iter_sse():
+                    if line.answered(response):
+                        for sse in events_in(response).iter_sse():
                             if (item := stream.take(sse)) is not None:
                                 line.progress()
                                 yield item
-                if self._exchange(calls.detail(job)).state.over:
+                response = self._http.send(over.request(self._http))
+                if not line.answered(response):
+                    wait_s = line.lost()
+                elif over.read(response).state.over:
                     return
+                else:
+                    wait_s = line.ended()
             except httpx.TransportError as error:
-                lost = error
-            time.sleep(line.lost(lost))
+                wait_s = line.lost(error)
+            time.sleep(wait_s)
 
     def _ask(self, call: Call[Answer]) -> Answer:
         try:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
@@ -70,15 +71,25 @@ def checkpoints(job: str) -> Call[CheckpointList]:
     return Call("GET", job_path(job, "checkpoints"), CheckpointList)
 
 
-def archive_path(job: str, there: Sequence[Checkpoint], version: int | None) -> str:
-    """Where to download a checkpoint, the newest of ``there`` unless ``version`` says which. Raises `JobError`."""
+def choose(job: str, there: Sequence[Checkpoint], version: int | None) -> Checkpoint:
+    """The checkpoint to download: the newest of ``there`` unless ``version`` says which. Raises `JobError`."""
     if not there:
         raise JobError(f"{job} has no checkpoint yet; `gagpo job show {job}` tells how far it is")
-    versions = [checkpoint.version for checkpoint in there]
-    if version is not None and version not in versions:
-        kept = ", ".join(str(one) for one in versions)
-        raise JobError(f"{job} has no checkpoint of version {version}; it keeps those of {kept}")
-    return job_path(job, "checkpoints", str(versions[-1] if version is None else version), "archive")
+    chosen = there[-1] if version is None else next((one for one in there if one.version == version), None)
+    if chosen is None:
+        kept = ", ".join(str(one.version) for one in there)
+        raise JobError(f"{job} has no checkpoint of version {version}; there is: {kept}")
+    return chosen
+
+
+def archive_path(job: str, version: int) -> str:
+    """``GET /v1/jobs/{id}/checkpoints/{version}/archive``, whose answer is a tar."""
+    return job_path(job, "checkpoints", str(version), "archive")
+
+
+def checkpoint_folder(job: str, version: int) -> Path:
+    """Where a checkpoint goes unless somebody says otherwise: below the working folder."""
+    return Path(f"{job}-v{version}")
 
 
 def job_path(job: str, *rest: str) -> str:

@@ -4,6 +4,7 @@ import contextlib
 import io
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
@@ -28,7 +29,19 @@ class _StartOverError(Exception):
     """The archive cannot be gone on with where the connection was lost."""
 
 
-class _Archive(io.RawIOBase):
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """What to download."""
+
+    path: str
+    """Path of the tar on the server."""
+    file_bytes: int
+    """Bytes of the files in it."""
+    folder: Path
+    """Where they go."""
+
+
+class _Received(io.RawIOBase):
     """An archive's bytes, over as many connections as it takes."""
 
     def __init__(
@@ -66,7 +79,7 @@ class _Archive(io.RawIOBase):
                 with self._http.stream("GET", self._path, headers=self._headers()) as response:
                     if not response.is_success:
                         response.read()
-                    if self._line.connected(response):
+                    if self._line.answered(response):
                         self._begin(response)
                         for chunk in response.iter_bytes(_CHUNK_BYTES):
                             self._count(len(chunk))
@@ -100,22 +113,27 @@ class _Archive(io.RawIOBase):
 
 
 def download_archive(
-    http: httpx.Client, path: str, into: Path, line: Reconnecting, progress: Progress, abandoned: threading.Event
+    http: httpx.Client, archive: Archive, line: Reconnecting, progress: Progress, abandoned: threading.Event
 ) -> None:
-    """Fetch the tar at ``path`` and unpack it as ``into``, which appears whole or not at all.
+    """Fetch an archive and unpack it as its folder, which appears whole or not at all.
 
     A lost connection is gone on with where the server allows it, and the download begun anew where it does not. Raises
     `JobError`, and `AbandonedError` soon after ``abandoned`` is set.
     """
     for _ in range(_ATTEMPTS):
-        with contextlib.suppress(_StartOverError), appearing_folder(into) as folder:
-            archive = io.BufferedReader(_Archive(http, path, line, progress, abandoned), _CHUNK_BYTES)
-            unpack(archive, folder)
+        with contextlib.suppress(_StartOverError), appearing_folder(archive.folder) as folder:
+            received = io.BufferedReader(_Received(http, archive.path, line, progress, abandoned), _CHUNK_BYTES)
+            file_bytes = unpack(received, folder)
             # Only once what pads the archive's end is there as well is it known to be whole.
-            while archive.read(_CHUNK_BYTES):
+            while received.read(_CHUNK_BYTES):
                 pass
+            if file_bytes != archive.file_bytes:
+                raise JobError(
+                    f"the archive holds {file_bytes} bytes of files and the checkpoint {archive.file_bytes}: it was "
+                    "written anew meanwhile. Nothing was kept; download it once more"
+                )
             return
-    raise JobError(f"the connection was lost {_ATTEMPTS} times in the middle of {path}; nothing was kept")
+    raise JobError(f"the connection was lost {_ATTEMPTS} times in the middle of {archive.path}; nothing was kept")
 
 
 def ignore_progress(received: int, total: int | None) -> None:

@@ -3,18 +3,21 @@
 Knows neither sockets nor clocks of its own, so that the blocking and the asyncio client share it.
 """
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import httpx
-from httpx_sse import ServerSentEvent
+from httpx_sse import EventSource, ServerSentEvent
 from pydantic import JsonValue, TypeAdapter
 
 from gagpo.client.calls import job_path
-from gagpo.client.errors import refusal, unreachable
+from gagpo.client.errors import JobError, refusal, unreachable
 from shared.schemas.job import JobEvent
+
+log = logging.getLogger(__name__)
 
 TIMEOUT_S = 30.0
 """How long any one wait for the server may take, unless a client is told otherwise."""
@@ -52,28 +55,53 @@ class Reconnecting:
         self._away_since: float | None = None
         self._wait_s = patience.wait_first_s
 
-    def connected(self, response: httpx.Response) -> bool:
-        """Whether there is a stream to read; False where nobody is behind the proxy. The body of a refusal is read."""
+    def answered(self, response: httpx.Response) -> bool:
+        """Whether the server itself has answered; False where nobody is behind a proxy.
+
+        Raises `JobError` for a refusal, whose body must have been read.
+        """
         if response.status_code in _AWAY:
             return False
         if not response.is_success:
             raise refusal(response)
-        self._away_since = None
         return True
 
     def progress(self) -> None:
         """Something came: the next lost connection is not one of a row."""
+        self._away_since = None
         self._wait_s = self._patience.wait_first_s
 
     def lost(self, error: httpx.TransportError | None = None) -> float:
-        """Seconds to wait before connecting again. Raises `JobError` once nobody answered for ``give_up_s``."""
+        """Seconds to wait before connecting again. Raises `JobError` once nothing came for ``give_up_s``."""
         now = self._clock()
         if self._away_since is None:
             self._away_since = now
+            log.warning("the connection to %s was lost; trying again for %.0f s", self._url, self._patience.give_up_s)
         if now - self._away_since >= self._patience.give_up_s:
-            raise unreachable(self._url, error or httpx.ReadError("the stream ended early")) from error
+            raise unreachable(self._url, error or httpx.ReadError("nobody behind the proxy")) from error
+        return self._next_wait()
+
+    def ended(self) -> float:
+        """Seconds to wait before connecting again to a server that ended a stream in good order."""
+        self._away_since = None
+        return self._next_wait()
+
+    def _next_wait(self) -> float:
         wait, self._wait_s = self._wait_s, min(2 * self._wait_s, self._patience.wait_most_s)
         return wait
+
+
+def events_in(response: httpx.Response) -> EventSource:
+    """The events of a stream's answer. Raises `JobError` for an answer that is no stream."""
+    kind = response.headers.get("content-type", "")
+    if not kind.startswith("text/event-stream"):
+        # httpx-sse would say so with a transport error, which is for connections that are worth making again.
+        raise JobError(
+            f"GET {response.request.url.path}: the answer is {kind or 'of no type'} and not a stream of events: is it "
+            f"the job server that listens at {response.request.url.host}?",
+            status=response.status_code,
+        )
+    return EventSource(response)
 
 
 class Stream(Protocol[Item]):
