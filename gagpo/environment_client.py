@@ -17,6 +17,7 @@ from shared.schemas.environment import (
     StepResult,
     TaskPage,
 )
+from shared.service import Scope, authorization
 
 _PROBLEM_JSON = "application/problem+json"
 
@@ -36,8 +37,11 @@ class EnvironmentClient:
     """Steps environments over HTTP. One client serves any number of sessions."""
 
     def __init__(self, url: str, timeout_s: float = 60.0) -> None:
-        """Opens no connection yet. ``timeout_s`` bounds every request."""
-        self._http = httpx.Client(base_url=url, timeout=timeout_s)
+        """Opens no connection yet. ``timeout_s`` bounds every request.
+
+        Shows the token in ``GAGPO_TOKEN_ENVIRONMENTS`` or ``GAGPO_TOKEN``, where there is one.
+        """
+        self._http = httpx.Client(base_url=url, headers=authorization(Scope.ENVIRONMENTS), timeout=timeout_s)
         self._url = url
 
     def __enter__(self) -> Self:

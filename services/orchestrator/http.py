@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from shared.problems import PROBLEM_JSON
 from shared.schemas.environment import Problem
+from shared.service import Scope, authorization
 
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_MOST_S = 5.0
@@ -56,11 +57,15 @@ class Replica:
 class ReplicaSet:
     """Servers that can stand in for each other."""
 
-    def __init__(self, urls: Sequence[str], timeout_s: float, deadline_s: float) -> None:
-        """``timeout_s`` bounds one try, ``deadline_s`` all tries of a request. Open it as a context manager."""
+    def __init__(self, urls: Sequence[str], timeout_s: float, deadline_s: float, scope: Scope | None = None) -> None:
+        """``timeout_s`` bounds one try, ``deadline_s`` all tries of a request. Open it as a context manager.
+
+        ``scope`` is that of the token to show, where there is one.
+        """
         self.replicas = [Replica(url.rstrip("/")) for url in urls]
         self._timeout_s = timeout_s
         self.deadline_s = deadline_s
+        self._authorization = {} if scope is None else authorization(scope)
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -68,7 +73,7 @@ class ReplicaSet:
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0),
             timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=10.0),
-            headers={"accept": "application/json"},
+            headers={"accept": "application/json", **self._authorization},
         )
         return self
 

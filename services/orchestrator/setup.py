@@ -12,6 +12,7 @@ from services.orchestrator.task_order import TaskSource
 from shared.prompting import PolicyTokenizer, PromptBuilder
 from shared.recipe import Recipe
 from shared.schemas.environment import EnvironmentDescription
+from shared.service import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +45,10 @@ async def open_players(recipe: Recipe, servers: Servers, temperature: float | No
     builders = [PromptBuilder(environment.prompt, tokenizer) for environment in recipe.environments]
     async with AsyncExitStack() as stack:
         env_replicas = await stack.enter_async_context(
-            ReplicaSet(servers.env_urls, servers.request_timeout_s, servers.request_deadline_s)
+            ReplicaSet(servers.env_urls, servers.request_timeout_s, servers.request_deadline_s, Scope.ENVIRONMENTS)
         )
         policy_replicas = await stack.enter_async_context(
-            ReplicaSet(servers.policy_urls, servers.request_timeout_s, servers.request_deadline_s)
+            ReplicaSet(servers.policy_urls, servers.request_timeout_s, servers.request_deadline_s, Scope.GENERATE)
         )
         environments = EnvironmentPool(env_replicas)
         policy = PolicyPool(policy_replicas, servers.request_deadline_s)

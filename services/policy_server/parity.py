@@ -19,6 +19,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from shared.schemas.policy import GenerateRequest, GenerateResult, SamplingSettings
+from shared.service import Scope, authorization
 
 MEAN_LIMIT = 1e-5
 """Largest mean difference in float32, nats."""
@@ -69,7 +70,9 @@ def random_prompts(vocabulary: int, count: int, seed: int) -> list[list[int]]:
 
 async def sample(server: str, prompts: list[list[int]], sampling: SamplingSettings) -> list[GenerateResult]:
     """The server's answers to all prompts at once. Raises `httpx.HTTPError` where one is refused."""
-    async with httpx.AsyncClient(base_url=server, timeout=120, trust_env=False) as client:
+    async with httpx.AsyncClient(
+        base_url=server, headers=authorization(Scope.GENERATE), timeout=120, trust_env=False
+    ) as client:
 
         async def one(prompt: list[int]) -> GenerateResult:
             body = GenerateRequest(prompt_token_ids=prompt, sampling=sampling)

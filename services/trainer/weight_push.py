@@ -18,6 +18,7 @@ from services.trainer.weight_server import WeightServer
 from shared.files import write_atomically
 from shared.recipe import WeightSettings, WeightTransport
 from shared.schemas.policy import WeightFile, WeightPush, WeightSource, WeightState, WeightStream
+from shared.service import Scope, authorization
 from shared.weights_digest import digest_of_folder
 
 log = logging.getLogger(__name__)
@@ -55,7 +56,9 @@ class WeightPublisher:
         self._urls = [url.rstrip("/") for url in urls]
         self._settings = settings
         self._check = check
-        self._client = httpx.Client(timeout=httpx.Timeout(settings.push_timeout_s, connect=10.0))
+        self._client = httpx.Client(
+            headers=authorization(Scope.WEIGHTS), timeout=httpx.Timeout(settings.push_timeout_s, connect=10.0)
+        )
         self._server = WeightServer(self._folder, host) if settings.transport is WeightTransport.HTTP else None
 
     def __enter__(self) -> Self:
