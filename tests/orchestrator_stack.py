@@ -16,7 +16,15 @@ import httpx
 from shared.buffer import GroupReader, JobChannel
 from shared.prompting import PolicyTokenizer
 from shared.trajectory import Group
-from tests.processes import MAZE_AND_BEACH, REPOSITORY, free_port, start_env_server, start_redis, start_service
+from tests.processes import (
+    MAZE_AND_BEACH,
+    REPOSITORY,
+    free_port,
+    start_env_server,
+    start_redis,
+    start_service,
+    without_settings,
+)
 from tests.tokenizers import write_tokenizer
 
 WORDS = "north south take coin You walk take coin Nothing happens wake up in a maze > [ ]"
@@ -45,6 +53,10 @@ max_staleness = {staleness}
 steps = 3
 minibatches = 1
 """
+
+
+QUICK_TAKE_OVER = {**without_settings(), "GAGPO_ORCHESTRATOR_LEASE_S": "2"}
+"""Variables of an orchestrator whose groups others make two seconds after its death."""
 
 
 @dataclass(slots=True)
@@ -111,13 +123,14 @@ def start_policy(model: Path, delay_s: float = 0.0) -> Iterator[str]:
 
 
 @contextmanager
-def start_orchestrator(stack: Stack) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """A running orchestrator and its URL."""
+def start_orchestrator(stack: Stack, follow: bool = False) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
+    """A running orchestrator and its URL: for the stack's job, or for whatever job is active."""
     port = free_port()
-    command = [sys.executable, "-m", "services.orchestrator", "--job", stack.job, "--recipe", str(stack.recipe)]
+    which = ["--follow"] if follow else ["--job", stack.job, "--recipe", str(stack.recipe)]
+    command = [sys.executable, "-m", "services.orchestrator", *which, "--port", str(port)]
     command += ["--env-url", stack.env_urls, "--policy-url", stack.policy_url, "--redis-url", stack.redis_url]
     with (stack.folder / "orchestrator.log").open("ab") as log:
-        process = subprocess.Popen([*command, "--port", str(port)], cwd=REPOSITORY, stdout=log, stderr=log)
+        process = subprocess.Popen(command, cwd=REPOSITORY, env=QUICK_TAKE_OVER, stdout=log, stderr=log)
     try:
         yield process, f"http://127.0.0.1:{port}"
     finally:

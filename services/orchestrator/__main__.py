@@ -1,7 +1,12 @@
-"""``python -m services.orchestrator``: fill a job's buffer with groups until the trainer says that the job is over."""
+"""``python -m services.orchestrator``: fill the buffer with a job's groups until the trainer says that it is over.
+
+``--follow`` serves whatever job the trainer service has made the active one, and then the next; ``--job`` and
+``--recipe`` serve one job.
+"""
 
 import argparse
 import logging
+import os
 import sys
 from pathlib import Path
 
@@ -16,17 +21,26 @@ logger = logging.getLogger(__name__)
 
 
 def main() -> int:
-    """Parse the command line and serve. 0 when the job is over or this was told to stop, 1 when it broke off."""
+    """Parse the command line and serve. 0 when the one job is over or this was told to stop, 1 when it broke off."""
     parser = argparse.ArgumentParser(prog="python -m services.orchestrator", description=__doc__)
-    parser.add_argument("--job", required=True, help="id of the job, as the trainer has it")
-    parser.add_argument("--recipe", required=True, type=Path, help="the job's recipe (TOML)")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--follow", action="store_true", help="serve the active job in Redis, then the next, for ever")
+    what.add_argument("--job", help="id of the one job to serve, as the trainer has it; goes with --recipe")
+    parser.add_argument("--recipe", type=Path, help="the job's recipe (TOML)")
     parser.add_argument("--env-url", required=True, help="env servers, separated by commas")
     parser.add_argument("--policy-url", required=True, help="policy servers, separated by commas")
-    parser.add_argument("--redis-url", required=True, help="the Redis that the trainer reads from")
+    parser.add_argument(
+        "--redis-url",
+        default=os.environ.get("REDIS_URL"),
+        required="REDIS_URL" not in os.environ,
+        help="the Redis that the trainer reads from (default: REDIS_URL)",
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, default=8003, help="port to listen on; 0 takes a free one")
     parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
     given = parser.parse_args()
+    if given.follow == (given.recipe is not None):
+        parser.error("--job and --recipe go together; --follow takes neither")
     configure_logging("orchestrator", given.log_level)
     settings = OrchestratorSettings(
         job=given.job,
@@ -57,7 +71,7 @@ def main() -> int:
             log_config=None,
             log_level=given.log_level,
             access_log=False,
-            timeout_graceful_shutdown=5,
+            timeout_graceful_shutdown=1,
         )
     )
     server.run()

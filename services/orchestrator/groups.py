@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +63,14 @@ class GroupMaker:
         self._group_size = group_size
         self._retries = retries
         self._seed = seed
+        self._concurrency = concurrency
         self._slots = asyncio.Semaphore(concurrency)  # first come, first served: groups asked for earlier go first
+        self._unfinished = 0
+
+    @property
+    def room(self) -> int:
+        """How many more groups it takes until no episode slot is idle."""
+        return max(0, math.ceil((self._concurrency - self._unfinished) / self._group_size))
 
     async def make(self, order: GroupOrder) -> Group:
         """Play a whole group. Raises `GroupLostError`; then nothing of it is left running."""
@@ -70,6 +78,9 @@ class GroupMaker:
         try:
             async with asyncio.TaskGroup() as tasks:
                 members = [tasks.create_task(self._member(order, opened, place)) for place in range(self._group_size)]
+                self._unfinished += len(members)
+                for member in members:
+                    member.add_done_callback(self._count_finished)
         except* GroupLostError as failures:
             raise GroupLostError(str(failures.exceptions[0])) from failures
         finally:
@@ -86,6 +97,9 @@ class GroupMaker:
             episodes=tuple(one.episode for one in played),
             generation_s=max(one.ended for one in played) - min(one.started for one in played),
         )
+
+    def _count_finished(self, _: "asyncio.Task[_Played]") -> None:
+        self._unfinished -= 1
 
     async def _member(self, order: GroupOrder, opened: "_LazyOpening", place: int) -> "_Played":
         async with self._slots:

@@ -5,16 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
-from services.orchestrator.metrics import OrchestratorMetrics
 from services.orchestrator.status import Phase, Progress, Status
 from shared.problems import ProblemError
 
 router = APIRouter()
-
-
-def _metrics(request: Request) -> OrchestratorMetrics:
-    found: OrchestratorMetrics = request.app.state.metrics
-    return found
 
 
 def _progress(request: Request) -> Progress:
@@ -45,14 +39,12 @@ async def readyz(progress: Annotated[Progress, Depends(_progress)]) -> dict[str,
 
 
 @router.get("/metrics")
-async def metrics(found: Annotated[OrchestratorMetrics, Depends(_metrics)]) -> Response:
-    """Counters for Prometheus."""
-    return Response(generate_latest(found.registry), media_type=CONTENT_TYPE_LATEST)
+async def metrics(progress: Annotated[Progress, Depends(_progress)]) -> Response:
+    """Counters of the job at work for Prometheus; they begin again at zero with every job."""
+    return Response(generate_latest(progress.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @router.get("/v1/status")
-async def status(
-    progress: Annotated[Progress, Depends(_progress)], found: Annotated[OrchestratorMetrics, Depends(_metrics)]
-) -> Status:
+async def status(progress: Annotated[Progress, Depends(_progress)]) -> Status:
     """Where the orchestrator stands."""
-    return progress.status(found)
+    return progress.status()

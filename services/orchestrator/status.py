@@ -11,6 +11,8 @@ from shared.schemas.environment import Message
 class Phase(StrEnum):
     """What the orchestrator is doing."""
 
+    IDLE = "idle"
+    """There is no active job."""
     STARTING = "starting"
     """Looking for its servers."""
     WAITING = "waiting"
@@ -43,10 +45,11 @@ class EnvironmentStatus(Message):
 class Status(Message):
     """Answer of ``GET /v1/status``."""
 
-    job: str
+    job: str | None
+    """The job at work; null while there is none."""
     phase: Phase
     reason: str = ""
-    """Why it failed."""
+    """Why it failed, or what keeps it from going on."""
     policy_version: int | None
     """The version last seen; null before the trainer set one."""
     running: list[GroupPlace]
@@ -75,41 +78,60 @@ class Work(Protocol):
 
 
 class Progress:
-    """The phase of the rollouts, from before they begin to after they end."""
+    """Which job is at work, and how it goes: from before its rollouts begin to after they end."""
 
-    def __init__(self, job: str) -> None:
-        """Starting."""
-        self._job = job
+    def __init__(self) -> None:
+        """No job yet."""
+        self.metrics = OrchestratorMetrics([])
+        """Counters of the job at work, or of the latest."""
+        self._job: str | None = None
         self._started = time.monotonic()
         self._work: Work | None = None
         self._ended = False
         self._reason = ""
 
+    def start(self, job: str, metrics: OrchestratorMetrics) -> None:
+        """A job is taken up; its counters begin at zero."""
+        self._job, self.metrics = job, metrics
+        self._work, self._ended, self._reason = None, False, ""
+
     def begin(self, work: Work) -> None:
         """The servers are there; the rollouts begin."""
         self._work = work
+        self._reason = ""
+
+    def wait(self, reason: str) -> None:
+        """The job cannot go on for now."""
+        self._work, self._reason = None, reason
 
     def end(self, error: BaseException | None) -> None:
         """The rollouts are over."""
         self._ended = True
         self._reason = "" if error is None else f"{type(error).__name__}: {error}"
 
+    def idle(self) -> None:
+        """The job is over, and there is no other."""
+        self._job, self._work, self._ended, self._reason = None, None, False, ""
+
     @property
     def phase(self) -> Phase:
         """What the orchestrator is doing."""
         if self._ended:
             return Phase.FAILED if self._reason else Phase.ENDED
+        if self._job is None:
+            return Phase.IDLE
         if self._work is None:
             return Phase.STARTING
         return Phase.ROLLING if self._work.running else Phase.WAITING
 
     @property
     def reason(self) -> str:
-        """Why it failed; empty when it did not."""
+        """Why it failed, or cannot go on for now; empty when all is well."""
         return self._reason
 
-    def status(self, metrics: OrchestratorMetrics) -> Status:
+    def status(self) -> Status:
         """Everything about now."""
+        metrics = self.metrics
         running = [] if self._work is None else self._work.running
 
         def gauge(name: str) -> int:

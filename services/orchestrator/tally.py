@@ -1,9 +1,8 @@
 """What is told about groups and training steps as events, for the progress bar and the dashboard."""
 
-import time
-from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
+import msgspec
 from pydantic import JsonValue
 
 from shared.trajectory import Episode, Group
@@ -12,86 +11,90 @@ _SAMPLE_ACTIONS = 50
 _SAMPLE_CHARS = 300
 
 
-@dataclass(slots=True)
-class _Counts:
-    """Groups of one environment, or of all."""
+class GroupFigures(msgspec.Struct, frozen=True):
+    """What one group adds to the figures of its training step. It lies in Redis until all of the step's groups do."""
 
-    groups: int = 0
-    dropped: int = 0
+    environment: str
+    began: float
+    """Unix time, seconds."""
+    ended: float
+    dropped: bool = False
     episodes: int = 0
     won: int = 0
+    score: float = 0.0
     steps: int = 0
     invalid_actions: int = 0
-    score: float = 0.0
-
-    def add(self, group: Group) -> None:
-        self.groups += 1
-        for episode in group.episodes:
-            self.episodes += 1
-            self.won += episode.won
-            self.score += episode.score
-            self.steps += len(episode.steps)
-            self.invalid_actions += sum(not step.valid_action for step in episode.steps)
-
-    def payload(self) -> dict[str, JsonValue]:
-        episodes, steps = max(1, self.episodes), max(1, self.steps)
-        return {
-            "groups": self.groups,
-            "dropped": self.dropped,
-            "episodes": self.episodes,
-            "success_rate": self.won / episodes,
-            "mean_score": self.score / episodes,
-            "mean_steps": self.steps / episodes,
-            "invalid_action_rate": self.invalid_actions / steps,
-        }
-
-
-@dataclass(slots=True)
-class StepTally:
-    """The groups of one training step that this orchestrator made."""
-
-    step: int
-    started: float = field(default_factory=time.monotonic)
     tokens: int = 0
     prompt_tokens: int = 0
     staleness_sum: int = 0
     staleness_most: int = 0
-    _all: _Counts = field(default_factory=_Counts)
-    _by_environment: defaultdict[str, _Counts] = field(default_factory=lambda: defaultdict(_Counts))
 
-    def add(self, group: Group) -> None:
-        """Count a group in."""
-        self._all.add(group)
-        self._by_environment[group.environment].add(group)
-        for step in (step for episode in group.episodes for step in episode.steps):
-            self.tokens += len(step.token_ids)
-            self.prompt_tokens += len(step.prompt_token_ids)
-            # A version newer than the step is one that the trainer makes again after a restart.
-            behind = max(0, self.step - int(step.policy_versions.min()))
-            self.staleness_sum += behind
-            self.staleness_most = max(self.staleness_most, behind)
 
-    def drop(self, environment: str) -> None:
-        """Count a group that was given up."""
-        self._all.dropped += 1
-        self._by_environment[environment].dropped += 1
+def group_figures(group: Group, began: float, ended: float) -> GroupFigures:
+    """The figures of a group that was made."""
+    steps = [step for episode in group.episodes for step in episode.steps]
+    # A version newer than the step is one that the trainer makes again after a restart.
+    behind = [max(0, group.step - int(step.policy_versions.min())) for step in steps]
+    return GroupFigures(
+        environment=group.environment,
+        began=began,
+        ended=ended,
+        episodes=len(group.episodes),
+        won=sum(episode.won for episode in group.episodes),
+        score=sum(episode.score for episode in group.episodes),
+        steps=len(steps),
+        invalid_actions=sum(not step.valid_action for step in steps),
+        tokens=sum(len(step.token_ids) for step in steps),
+        prompt_tokens=sum(len(step.prompt_token_ids) for step in steps),
+        staleness_sum=sum(behind),
+        staleness_most=max(behind, default=0),
+    )
 
-    def payload(self, held_bytes: int) -> dict[str, JsonValue]:
-        """The event ``rollout``: rates are shares from 0 to 1, or per second since the step's first group began."""
-        seconds = time.monotonic() - self.started
-        return {
-            "step": self.step,
-            **self._all.payload(),
-            "tokens": self.tokens,
-            "tokens_per_s": self.tokens / seconds,
-            "prompts_per_s": self._all.steps / seconds,
-            "prompt_tokens_per_s": self.prompt_tokens / seconds,
-            "mean_staleness": self.staleness_sum / max(1, self._all.steps),
-            "max_staleness": self.staleness_most,
-            "held_bytes": held_bytes,
-            "seconds": seconds,
-            "environments": {name: counts.payload() for name, counts in sorted(self._by_environment.items())},
-        }
+
+def encode_figures(figures: GroupFigures) -> bytes:
+    """As JSON."""
+    return msgspec.json.encode(figures)
+
+
+def decode_figures(encoded: Sequence[bytes]) -> list[GroupFigures]:
+    """From what `encode_figures` made."""
+    return [msgspec.json.decode(one, type=GroupFigures) for one in encoded]
+
+
+def rollout_payload(step: int, groups: Sequence[GroupFigures], held_bytes: int) -> dict[str, JsonValue]:
+    """The event ``rollout``: rates are shares from 0 to 1, or per second since the step's first group began."""
+    seconds = max(1e-9, max(group.ended for group in groups) - min(group.began for group in groups))
+    steps = sum(group.steps for group in groups)
+    tokens = sum(group.tokens for group in groups)
+    prompt_tokens = sum(group.prompt_tokens for group in groups)
+    names = sorted({group.environment for group in groups})
+    return {
+        "step": step,
+        **_results(groups),
+        "tokens": tokens,
+        "tokens_per_s": tokens / seconds,
+        "prompts_per_s": steps / seconds,
+        "prompt_tokens_per_s": prompt_tokens / seconds,
+        "mean_staleness": sum(group.staleness_sum for group in groups) / max(1, steps),
+        "max_staleness": max(group.staleness_most for group in groups),
+        "held_bytes": held_bytes,
+        "seconds": seconds,
+        "environments": {name: _results([group for group in groups if group.environment == name]) for name in names},
+    }
+
+
+def _results(groups: Sequence[GroupFigures]) -> dict[str, JsonValue]:
+    episodes = sum(group.episodes for group in groups)
+    steps = sum(group.steps for group in groups)
+    return {
+        "groups": sum(not group.dropped for group in groups),
+        "dropped": sum(group.dropped for group in groups),
+        "episodes": episodes,
+        "success_rate": sum(group.won for group in groups) / max(1, episodes),
+        "mean_score": sum(group.score for group in groups) / max(1, episodes),
+        "mean_steps": steps / max(1, episodes),
+        "invalid_action_rate": sum(group.invalid_actions for group in groups) / max(1, steps),
+    }
 
 
 def group_payload(group: Group) -> dict[str, JsonValue]:

@@ -8,6 +8,7 @@ from shared.buffer.job import AsyncJobChannel, JobChannel
 from shared.buffer.job_records import IllegalTransitionError, JobConflictError, UnknownJobError
 from shared.buffer.jobs import AsyncJobStore, JobStore
 from shared.buffer.keys import JobKeys
+from shared.buffer.leases import GroupLeases, GroupPlace
 
 __all__ = [
     "AsyncEventReader",
@@ -21,6 +22,8 @@ __all__ = [
     "EventReader",
     "EventWriter",
     "EvictionPolicyError",
+    "GroupLeases",
+    "GroupPlace",
     "GroupReader",
     "GroupWriter",
     "IllegalTransitionError",

@@ -26,7 +26,9 @@ CONSUMER_GROUP = "trainer"
 
 _ADD = (Path(__file__).parent / "add_group.lua").read_text()
 _RELEASE = (Path(__file__).parent / "release_groups.lua").read_text()
+_TAKE_FIGURES = (Path(__file__).parent / "take_figures.lua").read_text()
 
+_KEEP_FIGURES_S = 7 * 24 * 3600
 _FULL_WAIT_FIRST_S = 0.05
 _FULL_WAIT_MOST_S = 1.0
 _READ_BLOCK_MS = 500
@@ -63,6 +65,7 @@ class GroupWriter:
         self._keys = JobKeys(job)
         self._limit_bytes = limit_bytes
         self._add_script = self._redis.register_script(_ADD)
+        self._take_figures_script = self._redis.register_script(_TAKE_FIGURES)
 
     async def __aenter__(self) -> Self:
         """Return the writer itself."""
@@ -78,17 +81,18 @@ class GroupWriter:
         """Close the connections."""
         await self._redis.aclose()
 
-    async def add(self, group: Group, deadline_s: float = 3600.0) -> bool:
+    async def add(self, group: Group, deadline_s: float = 3600.0, figures: bytes = b"") -> bool:
         """Add a group; False when its ``(step, index)`` was added before, or is below the frontier.
 
-        Waits while the buffer is full. Raises `BufferTimeoutError` when it still is after ``deadline_s`` seconds.
+        ``figures`` is what `take_figures` will give of it. Waits while the buffer is full. Raises `BufferTimeoutError`
+        when it still is after ``deadline_s`` seconds.
         """
         # Compressing a large group takes tens of milliseconds, in which other episodes should go on.
         payload = await asyncio.to_thread(encode_group, group)
         give_up = time.monotonic() + deadline_s
         wait = _FULL_WAIT_FIRST_S
         while True:
-            outcome = await self._add(group.step, group.index, "group", payload, self._limit_bytes)
+            outcome = await self._add(group.step, group.index, "group", payload, self._limit_bytes, figures)
             if outcome != b"full":
                 return bool(outcome == b"added")
             if time.monotonic() + wait > give_up:
@@ -100,9 +104,17 @@ class GroupWriter:
             await asyncio.sleep(wait)
             wait = min(2 * wait, _FULL_WAIT_MOST_S)
 
-    async def drop(self, step: int, index: int, reason: str) -> bool:
+    async def drop(self, step: int, index: int, reason: str, figures: bytes = b"") -> bool:
         """Say that a group will never come, so that the trainer does not wait for it; False when it had been added."""
-        return bool(await self._add(step, index, "dropped", reason.encode(), 0) == b"added")
+        return bool(await self._add(step, index, "dropped", reason.encode(), 0, figures) == b"added")
+
+    async def take_figures(self, step: int, count: int) -> list[bytes]:
+        """The figures of a training step's groups once all ``count`` were added or dropped, by whomever; else none.
+
+        They are handed out once: of all writers, only the first who asks gets them.
+        """
+        figures: list[bytes] = await self._take_figures_script(keys=[self._keys.figures(step)], args=[count])
+        return figures
 
     async def state(self) -> BufferState:
         """What the buffer holds now."""
@@ -133,11 +145,11 @@ class GroupWriter:
             )
         return state.present.get(step, frozenset())
 
-    async def _add(self, step: int, index: int, kind: str, payload: bytes, limit: int) -> bytes:
+    async def _add(self, step: int, index: int, kind: str, payload: bytes, limit: int, figures: bytes) -> bytes:
         keys = self._keys
         outcome: bytes = await self._add_script(
-            keys=[keys.groups, keys.seen, keys.held_bytes, keys.frontier, keys.wanted],
-            args=[step, index, kind, payload, limit],
+            keys=[keys.groups, keys.seen, keys.held_bytes, keys.frontier, keys.wanted, keys.figures(step)],
+            args=[step, index, kind, payload, limit, figures, _KEEP_FIGURES_S],
         )
         return outcome
 

@@ -90,6 +90,18 @@ async def test_a_dropped_group_is_not_waited_for_and_cannot_come_later(server: R
         assert reader.dropped(0) == {1: "env server away"}
 
 
+async def test_the_figures_of_a_step_are_handed_out_once_and_whole(server: RedisServer) -> None:
+    async with GroupWriter(server.url, JOB, 0) as writer, GroupWriter(server.url, JOB, 0) as other:
+        await writer.add(make_group(0, 0), figures=b"first")
+        await other.drop(0, 2, "env server away", figures=b"third")
+        assert await writer.take_figures(0, 3) == []
+        await other.add(make_group(0, 1), figures=b"second")
+        await other.add(make_group(0, 1), figures=b"again")
+        taken = await asyncio.gather(*(one.take_figures(0, 3) for one in (writer, other) for _ in range(3)))
+        assert sorted(map(len, taken)) == [0, 0, 0, 0, 0, 3]
+        assert sorted(max(taken, key=len)) == [b"first", b"second", b"third"]
+
+
 async def test_release_deletes_frees_and_closes_the_steps_below(server: RedisServer) -> None:
     await _add(server.url, (0, 0), (0, 1), (1, 0), (2, 0))
     client = Redis.from_url(server.url)

@@ -1,0 +1,93 @@
+"""An orchestrator as a long-running service: it takes the jobs from Redis, one after the other."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import httpx
+import pytest
+
+from shared.buffer import EventReader, JobStore
+from shared.recipe import load_recipe
+from shared.schemas.job import JobState
+from tests.orchestrator_stack import Stack, make_stack, read_groups, start_orchestrator
+
+
+@pytest.fixture
+def store(stack: Stack) -> Iterator[JobStore]:
+    """The jobs, as the trainer service keeps them."""
+    made = JobStore(stack.redis_url)
+    yield made
+    if (left := made.active()) is not None:
+        made.transition(left, JobState.CANCELLED)
+    made.close()
+
+
+def _submit(stack: Stack, store: JobStore, name: str, environment: str = "maze") -> Stack:
+    """A job of that name in the store."""
+    job = make_stack(stack.folder, f"{stack.job}-{name}", stack.redis_url, stack.env_urls, stack.policy_url)
+    job.recipe.write_text(job.recipe.read_text().replace('name = "maze"\neval', f'name = "{environment}"\neval'))
+    store.add(job.job, load_recipe(job.recipe))
+    return job
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.05)
+
+
+def _status(url: str) -> dict[str, object]:
+    try:
+        found: dict[str, object] = httpx.get(url + "/v1/status").json()
+    except httpx.TransportError:
+        return {}
+    return found
+
+
+def test_one_job_after_the_other_and_one_that_cannot_be_served_is_failed(stack: Stack, store: JobStore) -> None:
+    wrong = _submit(stack, store, "wrong", environment="atlantis")
+    first = _submit(stack, store, "first")
+    with start_orchestrator(stack, follow=True) as (process, url):
+        _wait(lambda: _status(url).get("phase") == "idle")
+        store.transition(wrong.job, JobState.RUNNING)
+        _wait(lambda: store.active() is None)
+        failed = store.get(wrong.job)
+        assert failed is not None
+        assert failed.state is JobState.FAILED
+        assert "environments.0.name = 'atlantis'" in (failed.reason or "")
+        told = [event.payload for event in EventReader(stack.redis_url, wrong.job).read() if event.kind == "state"]
+        assert "atlantis" in str(told[-1]["reason"])
+
+        store.transition(first.job, JobState.RUNNING)
+        first.publish(0)
+        assert len(read_groups(first, 0)) == 3
+        status = _status(url)
+        assert (status["job"], status["groups_added"]) == (first.job, 3)
+        store.transition(first.job, JobState.COMPLETED)
+        _wait(lambda: _status(url).get("phase") == "idle")
+
+        second = _submit(stack, store, "second")
+        second.publish(0)
+        store.transition(second.job, JobState.RUNNING)
+        assert len(read_groups(second, 0)) == 3
+        assert _status(url)["groups_added"] == 3, "each job is counted from zero"
+        assert process.poll() is None
+
+
+def test_a_job_that_is_no_longer_the_active_one_is_left_alone(stack: Stack, store: JobStore) -> None:
+    """A trainer service that stops leaves its job neither over nor active; a cancelled one is followed by the next."""
+    first, second = _submit(stack, store, "first"), _submit(stack, store, "second")
+    stack.control(fail=-1, status=503)
+    first.publish(0)
+    store.transition(first.job, JobState.RUNNING)
+    with start_orchestrator(stack, follow=True) as (_, url):
+        _wait(lambda: _status(url).get("phase") == "rolling")
+        store.transition(first.job, JobState.CANCELLED)
+        _wait(lambda: _status(url).get("phase") == "idle")
+        stack.control(fail=0)
+        second.publish(0)
+        store.transition(second.job, JobState.RUNNING)
+        assert len(read_groups(second, 0)) == 3
+        assert _status(url)["job"] == second.job
+    assert EventReader(stack.redis_url, first.job).read()[-1].payload["state"] == "cancelled"
