@@ -2,7 +2,7 @@
 
 import typer
 
-from gagpo.commands import data
+from gagpo.commands import data, job
 from gagpo.commands.demo import demo
 from gagpo.commands.doctor import doctor
 from gagpo.commands.hand_over import PASS_ON
@@ -27,3 +27,4 @@ app.command()(doctor)
 app.command(context_settings=PASS_ON)(warmstart)
 app.command(context_settings=PASS_ON)(model)
 app.add_typer(data.app, name="data")
+app.add_typer(job.app, name="job")

@@ -19,6 +19,7 @@ from gagpo.client.following import (
     TIMEOUT_S,
     EventStream,
     Item,
+    LogStream,
     Patience,
     Reconnecting,
     Stream,
@@ -87,17 +88,30 @@ class AsyncClient:
         """As `Client.watch`."""
         return self._follow(job, EventStream(job, after))
 
+    async def logs(self, job: str, tail: int = 200) -> str:
+        """As `Client.logs`."""
+        return await self._ask(calls.logs(job, tail))
+
+    async def follow_logs(self, job: str, tail: int = 200) -> AsyncIterator[str]:
+        """As `Client.follow_logs`."""
+        async for lines in self._follow(job, LogStream(job, tail)):
+            for line in lines:
+                yield line
+
     async def download(
         self,
         job: str,
         into: Path | None = None,
         version: int | None = None,
+        trainer_state: bool = True,
         progress: Progress = ignore_progress,
     ) -> Path:
         """As `Client.download`, in a thread of its own; ``progress`` is called in the event loop."""
         chosen = calls.choose(job, await self.checkpoints(job), version)
         folder = into or calls.checkpoint_folder(job, chosen.version)
-        archive = Archive(calls.archive_path(job, chosen.version), chosen.bytes, folder)
+        archive = Archive(
+            calls.archive_path(job, chosen.version, trainer_state), chosen.bytes if trainer_state else None, folder
+        )
         loop, abandoned = asyncio.get_running_loop(), threading.Event()
 
         def report(received: int, total: int | None) -> None:

@@ -19,6 +19,7 @@ from gagpo.client.following import (
     TIMEOUT_S,
     EventStream,
     Item,
+    LogStream,
     Patience,
     Reconnecting,
     Stream,
@@ -100,22 +101,35 @@ class Client:
         """
         return self._follow(job, EventStream(job, after))
 
+    def logs(self, job: str, tail: int = 200) -> str:
+        """The last lines of what the job's training processes have written."""
+        return self._ask(calls.logs(job, tail))
+
+    def follow_logs(self, job: str, tail: int = 200) -> Iterator[str]:
+        """The last lines, and then each as it is written, until the job is over."""
+        for lines in self._follow(job, LogStream(job, tail)):
+            yield from lines
+
     def download(
         self,
         job: str,
         into: Path | None = None,
         version: int | None = None,
+        trainer_state: bool = True,
         progress: Progress = ignore_progress,
     ) -> Path:
         """Fetch a checkpoint, the newest unless ``version`` says which; the folder it lies in, ``into``.
 
         The folder must not exist and appears once it is whole, ``<job>-v<version>`` unless named. Lost connections are
-        made again. ``progress`` is told the bytes received, and of how many.
+        made again. ``trainer_state`` is what training on needs, twice the model's size; without it, the folder is a
+        Hugging Face model. ``progress`` is told the bytes received, and of how many.
         """
         chosen = calls.choose(job, self.checkpoints(job), version)
         folder = into or calls.checkpoint_folder(job, chosen.version)
         line = Reconnecting(self.server.url, self._patience)
-        archive = Archive(calls.archive_path(job, chosen.version), chosen.bytes, folder)
+        archive = Archive(
+            calls.archive_path(job, chosen.version, trainer_state), chosen.bytes if trainer_state else None, folder
+        )
         download_archive(self._http, archive, line, progress, threading.Event())
         return folder
 

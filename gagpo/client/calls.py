@@ -1,7 +1,7 @@
 """The job API's requests and answers as plain values: the part that the blocking and the asyncio client share."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -12,63 +12,68 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from gagpo.client.errors import JobError, refusal, unreadable
 from shared.schemas.job import Checkpoint, CheckpointList, Job, JobDetail, JobList, JobSubmission
 
-Answer = TypeVar("Answer", bound=BaseModel)
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[Answer]):
-    """One request, and the kind of its answer."""
+    """One request, and how its answer is read."""
 
     method: str
     path: str
-    answer: type[Answer]
+    parse: Callable[[bytes], Answer]
     body: BaseModel | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
 
     def request(self, http: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         """The request, for the client's server."""
-        content = None if self.body is None else self.body.model_dump_json(exclude_none=True)
-        headers = dict(self.headers) if content is None else {**self.headers, "content-type": "application/json"}
-        return http.build_request(self.method, self.path, content=content, headers=headers)
+        if self.body is None:
+            return http.build_request(self.method, self.path)
+        content = self.body.model_dump_json(exclude_none=True)
+        return http.build_request(self.method, self.path, content=content, headers={"content-type": "application/json"})
 
     def read(self, response: httpx.Response) -> Answer:
         """The answer in a response whose body was read. Raises `JobError` for a refusal."""
         if not response.is_success:
             raise refusal(response)
         try:
-            return self.answer.model_validate_json(response.content)
+            return self.parse(response.content)
         except ValidationError as error:
             raise unreadable(response, error) from error
 
 
 def submit(recipe: dict[str, JsonValue], job: str | None) -> Call[Job]:
     """``POST /v1/jobs``."""
-    return Call("POST", "/v1/jobs", Job, JobSubmission(recipe=recipe, id=job))
+    return Call("POST", "/v1/jobs", Job.model_validate_json, JobSubmission(recipe=recipe, id=job))
 
 
 def listing() -> Call[JobList]:
     """``GET /v1/jobs``."""
-    return Call("GET", "/v1/jobs", JobList)
+    return Call("GET", "/v1/jobs", JobList.model_validate_json)
 
 
 def detail(job: str) -> Call[JobDetail]:
     """``GET /v1/jobs/{id}``."""
-    return Call("GET", job_path(job), JobDetail)
+    return Call("GET", job_path(job), JobDetail.model_validate_json)
 
 
 def cancel(job: str) -> Call[Job]:
     """``POST /v1/jobs/{id}/cancel``."""
-    return Call("POST", job_path(job, "cancel"), Job)
+    return Call("POST", job_path(job, "cancel"), Job.model_validate_json)
 
 
 def resume(job: str) -> Call[Job]:
     """``POST /v1/jobs/{id}/resume``."""
-    return Call("POST", job_path(job, "resume"), Job)
+    return Call("POST", job_path(job, "resume"), Job.model_validate_json)
 
 
 def checkpoints(job: str) -> Call[CheckpointList]:
     """``GET /v1/jobs/{id}/checkpoints``."""
-    return Call("GET", job_path(job, "checkpoints"), CheckpointList)
+    return Call("GET", job_path(job, "checkpoints"), CheckpointList.model_validate_json)
+
+
+def logs(job: str, tail: int) -> Call[str]:
+    """``GET /v1/jobs/{id}/logs``."""
+    return Call("GET", f"{job_path(job, 'logs')}?tail={tail}", _text)
 
 
 def choose(job: str, there: Sequence[Checkpoint], version: int | None) -> Checkpoint:
@@ -82,9 +87,9 @@ def choose(job: str, there: Sequence[Checkpoint], version: int | None) -> Checkp
     return chosen
 
 
-def archive_path(job: str, version: int) -> str:
+def archive_path(job: str, version: int, trainer_state: bool) -> str:
     """``GET /v1/jobs/{id}/checkpoints/{version}/archive``, whose answer is a tar."""
-    return job_path(job, "checkpoints", str(version), "archive")
+    return f"{job_path(job, 'checkpoints', str(version), 'archive')}?trainer_state={str(trainer_state).lower()}"
 
 
 def checkpoint_folder(job: str, version: int) -> Path:
@@ -95,3 +100,7 @@ def checkpoint_folder(job: str, version: int) -> Path:
 def job_path(job: str, *rest: str) -> str:
     """A path below a job; an id with a slash in it stays one part, and is refused by the server."""
     return "/".join(["/v1/jobs", *(quote(part, safe="") for part in (job, *rest))])
+
+
+def _text(body: bytes) -> str:
+    return body.decode(errors="replace")  # a program may have died in the middle of a character

@@ -35,8 +35,8 @@ class Archive:
 
     path: str
     """Path of the tar on the server."""
-    file_bytes: int
-    """Bytes of the files in it."""
+    file_bytes: int | None
+    """Bytes of the files in it, where they are known."""
     folder: Path
     """Where they go."""
 
@@ -127,7 +127,7 @@ def download_archive(
             # Only once what pads the archive's end is there as well is it known to be whole.
             while received.read(_CHUNK_BYTES):
                 pass
-            if file_bytes != archive.file_bytes:
+            if archive.file_bytes not in (None, file_bytes):
                 raise JobError(
                     f"the archive holds {file_bytes} bytes of files and the checkpoint {archive.file_bytes}: it was "
                     "written anew meanwhile. Nothing was kept; download it once more"

@@ -27,6 +27,7 @@ READ_TIMEOUT_S = 60.0
 
 _AWAY = frozenset({502, 503, 504})
 """What a proxy, or a server that starts, answers while there is nobody to ask."""
+_LOG = "log"
 
 Item = TypeVar("Item", covariant=True)
 
@@ -56,11 +57,11 @@ class Reconnecting:
         self._wait_s = patience.wait_first_s
 
     def answered(self, response: httpx.Response) -> bool:
-        """Whether the server itself has answered; False where nobody is behind a proxy.
+        """Whether there is an answer to read: not where nobody is behind a proxy, and not when all was said already.
 
         Raises `JobError` for a refusal, whose body must have been read.
         """
-        if response.status_code in _AWAY:
+        if response.status_code in _AWAY or response.status_code == httpx.codes.NO_CONTENT:
             return False
         if not response.is_success:
             raise refusal(response)
@@ -148,3 +149,18 @@ class EventStream(_Resumable):
             return None
         self._advance(sse)
         return JobEvent(id=sse.id, kind=sse.event, payload=_PAYLOAD.validate_json(sse.data))
+
+
+class LogStream(_Resumable):
+    """``GET /v1/jobs/{id}/logs?follow=true``."""
+
+    def __init__(self, job: str, tail: int) -> None:
+        """Begins with so many of the last lines."""
+        super().__init__(f"{job_path(job, 'logs')}?follow=true&tail={tail}")
+
+    def take(self, sse: ServerSentEvent) -> list[str] | None:
+        """The lines."""
+        if sse.event != _LOG:
+            return None
+        self._advance(sse)
+        return sse.data.split("\n")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import typer
 from rich.console import Console
 
+from gagpo.client import JobError
 from gagpo.environment_client import EnvironmentServerError
 from gagpo.redis_server import RedisServerError
 from gagpo.stack import ServiceDiedError
@@ -15,6 +16,7 @@ from shared.recipe import RecipeError
 
 EXPECTED = (
     EnvironmentServerError,
+    JobError,
     RecipeError,
     RedisServerError,
     RunFolderError,

@@ -1,8 +1,8 @@
 """A remote job's progress in the terminal: what its events add up to, and how that is shown."""
 
-from gagpo.watching.lines import LineView, outcome_line
+from gagpo.watching.lines import LineView, first_line, outcome_line
 from gagpo.watching.live import LiveView
 from gagpo.watching.standing import Standing, TrainedStep
 from gagpo.watching.view import View
 
-__all__ = ["LineView", "LiveView", "Standing", "TrainedStep", "View", "outcome_line"]
+__all__ = ["LineView", "LiveView", "Standing", "TrainedStep", "View", "first_line", "outcome_line"]

@@ -10,7 +10,7 @@ from shared.schemas.job import Job, JobEvent
 
 
 class LineView:
-    """One line for each change of state, training step and checkpoint."""
+    """One line for each change of state, training step, checkpoint and note."""
 
     def __init__(self, console: Console) -> None:
         """Writes to ``console``."""
@@ -37,6 +37,8 @@ def event_line(event: JobEvent, standing: Standing) -> str | None:
         return state_line(standing)
     if event.kind == "checkpoint":
         return f"checkpoint of version {event.payload.get('version')}"
+    if event.kind == "note":
+        return f"note: {event.payload.get('message')}"
     if event.kind == "step":
         return step_line(standing)
     return None
@@ -46,6 +48,11 @@ def outcome_line(job: Job) -> str:
     """How a job ended."""
     reason = f": {job.reason}" if job.reason else ""
     return f"{job.id} {job.state.value} after {job.policy_version} of {job.steps} training steps{reason}"
+
+
+def first_line(reason: str | None) -> str:
+    """What a reason says before it goes into details, such as the end of a log."""
+    return reason.splitlines()[0] if reason else ""
 
 
 def state_line(standing: Standing) -> str:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gagpo.training.records import EpisodeMetrics
-from gagpo.watching.lines import state_line
+from gagpo.watching.lines import event_line, first_line
 from gagpo.watching.standing import Standing, TrainedStep, duration
 from shared.schemas.job import JobEvent, JobState
 
@@ -45,9 +45,10 @@ class LiveView:
         self._live.stop()
 
     def show(self, event: JobEvent, standing: Standing) -> None:
-        """The picture follows the standing by itself; reasons that a later state would hide stay above it."""
-        if event.kind == "state" and standing.reason and not standing.state.over:
-            self._live.console.print(state_line(standing), markup=False)
+        """The picture follows the standing by itself; what a later state would hide stays above it."""
+        passing = event.kind == "state" and standing.reason and not standing.state.over
+        if (passing or event.kind == "note") and (line := event_line(event, standing)) is not None:
+            self._live.console.print(line, markup=False)
 
     def _draw(self) -> RenderableType:
         return draw(self._standing)
@@ -64,7 +65,7 @@ def draw(standing: Standing) -> RenderableType:
 def _headline(standing: Standing) -> Text:
     line = Text.assemble((standing.job, "bold"), "  ", (standing.state.value, _STYLES[standing.state]))
     if standing.reason:
-        line.append(f"  {standing.reason}")
+        line.append(f"  {first_line(standing.reason)}")
     if standing.step_s is not None:
         line.append(f"  {duration(standing.step_s)} a step")
     if standing.left_s is not None:
