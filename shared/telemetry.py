@@ -111,6 +111,19 @@ class TextLines(logging.Formatter):
         return without_secrets(text)
 
 
+def readable(line: str) -> str:
+    """A line of `JsonLines` as `TextLines` would put it, more or less; any other line as it is."""
+    try:
+        content = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return line
+    if not isinstance(content, dict) or not {"time", "level", "message"} <= content.keys():
+        return line
+    about = " ".join(f"{name}={content[name]}" for name in _IDS if name in content)
+    text = f"{str(content['time'])[11:19]} {str(content['level']).upper()} {content['message']}"
+    return "\n".join(part for part in (f"{text} [{about}]" if about else text, content.get("error")) if part)
+
+
 def log_format(stream: TextIO) -> str:
     """``json`` or ``text``, as ``GAGPO_LOG_FORMAT`` says or the stream suggests.
 
@@ -135,10 +148,10 @@ def log_level(given: str | None = None) -> str:
 
     Raises `ValueError` for a level there is not.
     """
-    wanted = (given or os.environ.get(LOG_LEVEL, "") or "info").upper()
-    if wanted not in logging.getLevelNamesMapping():
+    wanted = given or os.environ.get(LOG_LEVEL, "") or "info"
+    if wanted.upper() not in logging.getLevelNamesMapping():
         raise ValueError(f"{LOG_LEVEL} = {wanted!r}: the levels are debug, info, warning, error and critical")
-    return wanted
+    return wanted.upper()
 
 
 def configure_logging(service: str, level: str | None = None, stream: TextIO | None = None) -> None:

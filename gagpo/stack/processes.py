@@ -14,6 +14,7 @@ from typing import Self
 import httpx
 
 from gagpo.child_process import die_with_parent
+from shared.telemetry import readable
 
 _STOP_DEADLINE_S = 12.0
 _POLL_S = 0.2
@@ -125,7 +126,8 @@ class ProcessGroup:
         lines = child.log.read_text(errors="replace").splitlines()[-12:]
         code = child.process.poll()
         ended = "is running" if code is None else f"ended with exit code {code}"
-        return "\n".join([f"{child.spec.name} {ended}; the end of {child.log}:", *(f"  {line}" for line in lines)])
+        said = [f"  {part}" for line in lines for part in readable(line).splitlines()]
+        return "\n".join([f"{child.spec.name} {ended}; the end of {child.log}:", *said])
 
 
 def _answers(url: str) -> bool:

@@ -17,6 +17,7 @@ from services.trainer.worker import Worker
 from shared.buffer import GroupReader
 from shared.recipe import load_recipe
 from shared.schemas.job import JobState
+from shared.telemetry import configure_logging, log_context
 
 log = logging.getLogger("services.trainer")
 
@@ -24,7 +25,7 @@ log = logging.getLogger("services.trainer")
 def main(argv: list[str] | None = None) -> int:
     """Parse arguments, train, and return the exit code."""
     arguments = _parser().parse_args(argv)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    configure_logging("trainer")
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if world != 1:
         raise SystemExit(f"WORLD_SIZE = {world}: this trainer runs as one process; start it with --nproc-per-node 1")
@@ -39,7 +40,8 @@ def main(argv: list[str] | None = None) -> int:
     )
     flag = StopFlag()
     flag.listen()
-    return train(place, arguments.recipe, flag, arguments.step_deadline_s)
+    with log_context(job=place.job):
+        return train(place, arguments.recipe, flag, arguments.step_deadline_s)
 
 
 def train(place: RunPlace, recipe_file: Path, flag: StopFlag, step_deadline_s: float) -> int:
