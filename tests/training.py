@@ -135,6 +135,22 @@ class WeightEndpoint:
     """(version, digest) of every push that was taken."""
     refuse: int = 0
     """So many of the next pushes answer 503."""
+    model: Path | None = None
+    """Folder of the model that it claims to serve under the folder's name."""
+    max_model_len: int = 1024
+
+    def models(self) -> dict[str, object]:
+        """As vLLM answers ``GET /v1/models``."""
+        assert self.model is not None
+        card = {"id": self.model.name, "object": "model", "root": str(self.model), "max_model_len": self.max_model_len}
+        return {"object": "list", "data": [card]}
+
+    def weights(self) -> dict[str, object]:
+        """As ``GET /v1/weights`` answers after the start."""
+        assert self.model is not None
+        first: dict[str, object] = {"version": 0, "digest": digest_of_folder(self.model)}
+        entry = {**first, "transport": "initial", "loaded_at": 0.0, "seconds": 0.0}
+        return {**first, "model": self.model.name, "history": [entry]}
 
     def take(self, push: WeightPush) -> WeightState:
         """Load the pushed weights and check their digest."""
@@ -162,7 +178,13 @@ def start_weight_endpoint() -> Iterator[WeightEndpoint]:
                 endpoint.refuse -= 1
                 self.send_error(503)
                 return
-            answer = endpoint.take(WeightPush.model_validate_json(body)).model_dump_json().encode()
+            self._answer(endpoint.take(WeightPush.model_validate_json(body)).model_dump_json().encode())
+
+        def do_GET(self) -> None:
+            said = endpoint.models() if self.path == "/v1/models" else endpoint.weights()
+            self._answer(json.dumps(said).encode())
+
+        def _answer(self, answer: bytes) -> None:
             self.send_response(200)
             self.send_header("content-length", str(len(answer)))
             self.end_headers()

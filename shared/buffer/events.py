@@ -23,6 +23,8 @@ _BATCH = 256
 
 Payload = Mapping[str, JsonValue]
 
+_Entry = tuple[bytes, dict[bytes, bytes]]
+
 
 @dataclass(frozen=True, slots=True)
 class Event:
@@ -105,6 +107,21 @@ class AsyncEventReader:
         """The next events behind ``after_id``, as `EventReader.read` gives them."""
         return _events(await self._redis.xread({self._keys.events: after_id}, count=_BATCH, block=_block_ms(block_s)))
 
+    async def last_id(self) -> str:
+        """The id of the newest event; `FROM_START` where there is none."""
+        newest = await self._redis.xrevrange(self._keys.events, count=1)
+        return newest[0][0].decode() if newest else FROM_START
+
+    async def last(self, kind: str, after_id: str = FROM_START) -> Event | None:
+        """The newest event of a kind behind ``after_id``; None where there is none."""
+        newest = "+"
+        while entries := await self._redis.xrevrange(self._keys.events, newest, f"({after_id}", count=_BATCH):
+            for event in map(_event, entries):
+                if event.kind == kind:
+                    return event
+            newest = f"({entries[-1][0].decode()}"
+        return None
+
     async def follow(self, after_id: str = FROM_START, idle_s: float = 10.0) -> AsyncIterator[Event]:
         """Yield events as they come; ends when none came for ``idle_s`` (at most 20) seconds."""
         while batch := await self.read(after_id, idle_s):
@@ -130,14 +147,15 @@ def _fields(kind: str, payload: Payload) -> dict[str, str | bytes]:
     }
 
 
-def _events(reply: list[tuple[bytes, list[tuple[bytes, dict[bytes, bytes]]]]]) -> list[Event]:
-    entries = reply[0][1] if reply else []
-    return [
-        Event(
-            id=identity.decode(),
-            kind=fields[b"kind"].decode(),
-            time=float(fields[b"time"]),
-            payload=orjson.loads(fields[b"payload"]),
-        )
-        for identity, fields in entries
-    ]
+def _events(reply: list[tuple[bytes, list[_Entry]]]) -> list[Event]:
+    return [_event(entry) for entry in reply[0][1]] if reply else []
+
+
+def _event(entry: _Entry) -> Event:
+    identity, fields = entry
+    return Event(
+        id=identity.decode(),
+        kind=fields[b"kind"].decode(),
+        time=float(fields[b"time"]),
+        payload=orjson.loads(fields[b"payload"]),
+    )

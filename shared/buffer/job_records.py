@@ -158,6 +158,11 @@ def assemble(order: Sequence[bytes], records: Mapping[bytes, bytes], statuses: S
     return jobs
 
 
+def state_of(stored: bytes | None) -> JobState | None:
+    """The state that is stored; None where none is."""
+    return None if stored is None else JobState(stored.decode())
+
+
 def newest_first(jobs: Sequence[Job]) -> list[Job]:
     """As a list of jobs is shown."""
     return sorted(jobs, key=lambda job: job.submitted_at, reverse=True)

@@ -16,6 +16,7 @@ from shared.buffer.job_records import (
     change_call,
     changed,
     newest_first,
+    state_of,
     status_keys,
     whose_turn,
 )
@@ -54,6 +55,10 @@ class JobStore:
     def get(self, job: str) -> Job | None:
         """One job; None where there is no such job."""
         return next((one for one in self._jobs() if one.id == job), None)
+
+    def state(self, job: str) -> JobState | None:
+        """A job's state; None where there is no such job."""
+        return state_of(self._redis.get(JobKeys(job).state))
 
     def recipe(self, job: str) -> Recipe | None:
         """A job's recipe with every default spelled out; None where there is no such job."""
@@ -107,6 +112,10 @@ class AsyncJobStore:
     async def get(self, job: str) -> Job | None:
         """One job; None where there is no such job."""
         return next((one for one in await self._jobs() if one.id == job), None)
+
+    async def state(self, job: str) -> JobState | None:
+        """A job's state; None where there is no such job."""
+        return state_of(await self._redis.get(JobKeys(job).state))
 
     async def recipe(self, job: str) -> Recipe | None:
         """A job's recipe with every default spelled out; None where there is no such job."""

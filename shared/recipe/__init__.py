@@ -10,7 +10,15 @@ from shared.recipe.algorithm import (
     Visits,
 )
 from shared.recipe.environment import EnvironmentSettings, PromptSettings, RewardSettings, SamplingDefaults
-from shared.recipe.load import RecipeError, load_document, load_recipe, parse_recipe, save_recipe
+from shared.recipe.load import (
+    RecipeError,
+    RecipeFault,
+    load_document,
+    load_recipe,
+    parse_recipe,
+    recipe_faults,
+    save_recipe,
+)
 from shared.recipe.model import (
     EvaluationSettings,
     ModelSettings,

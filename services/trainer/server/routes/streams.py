@@ -1,0 +1,115 @@
+"""What a job says while it runs: its events, and its log."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi.responses import PlainTextResponse
+
+from services.trainer.server.log_file import BLOCK_BYTES, read_from, tail_start, whole_lines
+from services.trainer.server.service import TrainerService, trainer
+from services.trainer.server.sse import HEARTBEAT, sse, sse_response
+from shared.buffer import AsyncEventReader
+from shared.schemas.job import Job
+
+router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["following"])
+Service = Annotated[TrainerService, Depends(trainer)]
+EventId = Annotated[str | None, Header(alias="last-event-id", pattern=r"^\d{1,20}(-\d{1,20})?$")]
+
+LOG_EVENT = "log"
+LOG_POLL_S = 0.5
+MOST_LOG_BYTES = 4 * 1024 * 1024
+_NO_CONTENT = 204
+
+
+@router.get("/events")
+async def events(
+    job_id: str,
+    service: Service,
+    last_event_id: EventId = None,
+    after: Annotated[str | None, Query(pattern=r"^\d{1,20}(-\d{1,20})?$", description="As Last-Event-ID.")] = None,
+) -> Response:
+    """Everything that happens in a job, as server-sent events, from the oldest that is kept or behind Last-Event-ID.
+
+    Ends once the job is over and all is sent; then 204 says that there is nothing more to come, and an EventSource does
+    not connect again.
+    """
+    job = await service.job(job_id)
+    position = last_event_id or after or "0"
+    if job.state.over:
+        reader = AsyncEventReader(service.settings.redis_url, job.id)
+        try:
+            if not await reader.read(position):
+                return Response(status_code=_NO_CONTENT)
+        finally:
+            await reader.close()
+    return sse_response(_events(service, job.id, position))
+
+
+@router.get("/logs", response_class=PlainTextResponse)
+async def logs(
+    job_id: str,
+    service: Service,
+    tail: Annotated[int, Query(ge=0, le=1_000_000, description="Begin with so many of the last lines.")] = 200,
+    offset: Annotated[int | None, Query(ge=0, description="Begin with this byte instead.")] = None,
+    follow: Annotated[bool, Query(description="Send new lines as server-sent events until the job is over.")] = False,
+    last_event_id: Annotated[int | None, Header(alias="last-event-id", ge=0)] = None,
+) -> Response:
+    """The log of the job's training processes, as text, with where it ended in ``X-Log-Offset``.
+
+    With ``follow``, as events of kind ``log`` whose id is the byte behind their lines: the ``Last-Event-ID`` to go on.
+    """
+    job = await service.job(job_id)
+    file = service.folder(job).log
+    start = last_event_id if last_event_id is not None else offset
+    if start is None:
+        start = await asyncio.to_thread(tail_start, file, tail)
+    if follow:
+        return sse_response(_lines(service, job, start))
+    text = await asyncio.to_thread(read_from, file, start, MOST_LOG_BYTES)
+    return PlainTextResponse(text, headers={"x-log-offset": str(start + len(text))})
+
+
+async def _events(service: TrainerService, job: str, position: str) -> AsyncIterator[bytes]:
+    reader = AsyncEventReader(service.settings.redis_url, job)
+    try:
+        with service.metrics.streams.track_inprogress():
+            while True:
+                state = await service.store.state(job)
+                over = state is None or state.over
+                batch = await reader.read(position, 0.0 if over else service.settings.heartbeat_s)
+                for event in batch:
+                    yield sse(event.id, event.kind, orjson.dumps(event.payload).decode())
+                    position = event.id
+                if batch:
+                    continue
+                if over:
+                    return
+                yield HEARTBEAT
+    finally:
+        await reader.close()
+
+
+async def _lines(service: TrainerService, job: Job, position: int) -> AsyncIterator[bytes]:
+    file, quiet_s = service.folder(job).log, 0.0
+    with service.metrics.streams.track_inprogress():
+        while True:
+            state = await service.store.state(job.id)
+            # The supervisor has the job in hand until its processes are gone, also when it is over already.
+            over = (state is None or state.over) and service.supervisor.job != job.id
+            block = await asyncio.to_thread(read_from, file, position)
+            lines = whole_lines(block, last=over and len(block) < BLOCK_BYTES)
+            if lines:
+                position += len(lines)
+                yield sse(str(position), LOG_EVENT, lines.decode(errors="replace"))
+                quiet_s = 0.0
+            elif over:
+                return
+            else:
+                await asyncio.sleep(LOG_POLL_S)
+                quiet_s += LOG_POLL_S
+                if quiet_s >= service.settings.heartbeat_s:
+                    yield HEARTBEAT
+                    quiet_s = 0.0

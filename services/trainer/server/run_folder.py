@@ -1,0 +1,90 @@
+"""The files of a job."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from shared.recipe import Recipe, save_recipe
+from shared.schemas.job import Checkpoint
+
+LAST_LINES = 12
+_LAST_BYTES = 16 * 1024
+_CHECKPOINT = "step-"
+
+
+@dataclass(frozen=True, slots=True)
+class RunFolder:
+    """``<runs>/<job id>``."""
+
+    path: Path
+
+    @property
+    def job(self) -> str:
+        """The job's id."""
+        return self.path.name
+
+    @property
+    def recipe(self) -> Path:
+        """The recipe with every default spelled out."""
+        return self.path / "recipe.toml"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object for each training step."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def log(self) -> Path:
+        """What the training processes say."""
+        return self.path / "logs" / "trainer.log"
+
+    @property
+    def lock(self) -> Path:
+        """Locked while somebody trains here."""
+        return self.path / "run.lock"
+
+    def evaluation(self, when: str) -> Path:
+        """The report of the evaluation ``before`` or ``after`` training."""
+        return self.path / f"evaluation-{when}.json"
+
+    def prepare(self, recipe: Recipe) -> None:
+        """Make the folder and write the recipe."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        save_recipe(recipe, self.recipe)
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Every checkpoint, the newest last."""
+        found = [
+            one for folder in sorted((self.path / "checkpoints").glob(f"{_CHECKPOINT}*")) for one in _shown(folder)
+        ]
+        return sorted(found, key=lambda checkpoint: checkpoint.version)
+
+    def checkpoint(self, version: int) -> Path:
+        """The folder of a checkpoint, which need not be there."""
+        return self.path / "checkpoints" / f"{_CHECKPOINT}{version:06d}"
+
+    def last_words(self, since: int) -> str:
+        """The last lines of the log behind byte ``since``."""
+        if not self.log.exists():
+            return ""
+        with self.log.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(since, size - _LAST_BYTES))
+            text = file.read().decode(errors="replace")
+        return "\n".join(text.splitlines()[-LAST_LINES:])
+
+    def log_size(self) -> int:
+        """Bytes of the log so far."""
+        return self.log.stat().st_size if self.log.exists() else 0
+
+
+def _shown(folder: Path) -> Iterable[Checkpoint]:
+    """Nothing for a checkpoint that is removed while this looks: the trainer keeps only the newest ones."""
+    try:
+        sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
+        made = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
+        yield Checkpoint(version=int(folder.name.removeprefix(_CHECKPOINT)), bytes=sum(sizes), created_at=made)
+    except FileNotFoundError:
+        return

@@ -1,0 +1,45 @@
+"""The parts of a running trainer service, for its routes."""
+
+from dataclasses import dataclass
+
+from fastapi import Request
+
+from services.trainer.server.metrics import TrainerMetrics
+from services.trainer.server.model_check import ModelChecker
+from services.trainer.server.run_folder import RunFolder
+from services.trainer.server.servers import Servers
+from services.trainer.server.settings import TrainerSettings
+from services.trainer.server.supervisor import Supervisor
+from shared.buffer import AsyncJobStore
+from shared.problems import ProblemError
+from shared.schemas.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerService:
+    """What the lifespan made."""
+
+    settings: TrainerSettings
+    store: AsyncJobStore
+    servers: Servers
+    models: ModelChecker
+    supervisor: Supervisor
+    metrics: TrainerMetrics
+
+    async def job(self, job: str) -> Job:
+        """The job of that id. Raises a 404 problem."""
+        found = await self.store.get(job)
+        if found is None:
+            detail = f"id = {job!r}: there is no such job; GET /v1/jobs lists those there are."
+            raise ProblemError(404, "unknown-job", "There is no such job", detail)
+        return found
+
+    def folder(self, job: Job) -> RunFolder:
+        """Where the job's files lie."""
+        return RunFolder(self.settings.run_folder(job.id))
+
+
+def trainer(request: Request) -> TrainerService:
+    """The service behind a request."""
+    service: TrainerService = request.app.state.trainer
+    return service
