@@ -1,5 +1,5 @@
 -- Change a job's state if that is legal, with everything that follows from it: times, queue, active job, event.
--- KEYS: jobs hash, order list, active job, the job's state, its events
+-- KEYS: jobs hash, order list, active job, the job's state, its events, its policy version
 -- ARGV: id, new state, legal states before it (",queued,running,"), "over" or "", reason or "", time (ISO 8601),
 --       Unix time, most events to keep, id of this change
 -- Returns {"changed" | "illegal" | "unknown", the state before}.
@@ -18,6 +18,10 @@ record.ended_at = cjson.null
 if to == "running" then
   if record.started_at == cjson.null then record.started_at = now end
   redis.call("SET", KEYS[3], id)
+  -- The policy servers may hold another job's weights by now: the version counts again once the trainer has pushed it.
+  local version = redis.call("GET", KEYS[6])
+  if version then record.policy_version = tonumber(version) end
+  redis.call("DEL", KEYS[6])
 elseif to == "queued" then
   redis.call("LREM", KEYS[2], 0, id)
   redis.call("RPUSH", KEYS[2], id)

@@ -66,6 +66,8 @@ class JobRecord(BaseModel):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     reason: str | None = None
+    policy_version: int = 0
+    """When it was last started: until its trainer has given the policy servers the weights, they may hold others."""
     change: str | None = None
     """Id of the last change of state."""
 
@@ -105,7 +107,7 @@ def change_call(job: str, to: JobState, reason: str | None) -> tuple[list[str], 
     keys = JobKeys(job)
     legal = [before.value for before, after in TRANSITIONS.items() if to in after]
     return (
-        [JOBS, JOBS_ORDER, JOBS_ACTIVE, keys.state, keys.events],
+        [JOBS, JOBS_ORDER, JOBS_ACTIVE, keys.state, keys.events, keys.policy_version],
         [
             job,
             to.value,
@@ -148,9 +150,9 @@ def assemble(order: Sequence[bytes], records: Mapping[bytes, bytes], statuses: S
         queued = stands is JobState.QUEUED
         jobs.append(
             Job(
-                **record.model_dump(exclude={"change"}),
+                **record.model_dump(exclude={"change", "policy_version"}),
                 state=stands,
-                policy_version=int(version or 0),
+                policy_version=int(version or record.policy_version),
                 position=waiting if queued else None,
             )
         )

@@ -109,6 +109,24 @@ def test_the_active_job_is_the_one_that_began_and_is_not_over(store: JobStore) -
     assert store.active() is None
 
 
+def test_a_start_takes_the_policy_version_back_until_the_weights_are_pushed(
+    store: JobStore, server: RedisServer
+) -> None:
+    """Between two jobs, or after a resume, the policy servers hold the weights of whoever pushed last."""
+    store.add("one", RECIPE)
+    store.transition("one", JobState.RUNNING)
+    channel = JobChannel(server.url, "one")
+    channel.set_policy_version(5)
+    for state in (JobState.CANCELLED, JobState.QUEUED):
+        store.transition("one", state)
+        assert channel.policy_version() == 5
+    store.transition("one", JobState.RUNNING)
+    assert channel.policy_version() is None
+    again = store.get("one")
+    assert again is not None
+    assert again.policy_version == 5, "so many steps are done"
+
+
 def test_times_and_events_tell_the_story(store: JobStore, server: RedisServer) -> None:
     store.add("one", RECIPE)
     store.transition("one", JobState.RUNNING)
