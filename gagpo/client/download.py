@@ -81,7 +81,7 @@ class _Received(io.RawIOBase):
                         response.read()
                     if self._line.answered(response):
                         self._begin(response)
-                        for chunk in response.iter_bytes(_CHUNK_BYTES):
+                        for chunk in response.iter_bytes():
                             self._count(len(chunk))
                             yield chunk
                         return
