@@ -25,12 +25,12 @@ class CuttingProxy:
         server_reader, server_writer = await asyncio.open_connection(address.hostname, address.port)
         bound = self.cuts.pop(0) if self.cuts else None
         upwards = asyncio.create_task(self._upwards(reader, server_writer))
-        try:
+        # A cancelled handler is one whose proxy ends; asyncio of Python 3.11 would report it as an error.
+        with contextlib.suppress(asyncio.CancelledError):
             await _downwards(server_reader, writer, bound)
-        finally:
-            upwards.cancel()
-            for one in (writer, server_writer):
-                one.transport.abort()
+        upwards.cancel()
+        for one in (writer, server_writer):
+            one.transport.abort()
 
     async def _upwards(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while chunk := await reader.read(65536):
@@ -55,27 +55,21 @@ async def _downwards(reader: asyncio.StreamReader, writer: asyncio.StreamWriter,
 def cutting_proxy(upstream: str, cuts: Sequence[int]) -> Iterator[CuttingProxy]:
     """A proxy before ``upstream`` on a free port, in a thread of its own."""
     proxy = CuttingProxy(upstream, list(cuts))
-    loop, started = asyncio.new_event_loop(), threading.Event()
+    started, stopped = threading.Event(), asyncio.Event()
+    loops: list[asyncio.AbstractEventLoop] = []
 
     async def run() -> None:
-        server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-        proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        started.set()
-        await server.serve_forever()
+        loops.append(asyncio.get_running_loop())
+        async with await asyncio.start_server(proxy.serve, "127.0.0.1", 0) as server:
+            proxy.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            started.set()
+            await stopped.wait()
 
-    def work() -> None:
-        asyncio.set_event_loop(loop)
-        with contextlib.suppress(asyncio.CancelledError):
-            loop.run_until_complete(serving)
-        loop.run_until_complete(loop.shutdown_asyncgens())
-
-    serving = loop.create_task(run())
-    thread = threading.Thread(target=work)
+    thread = threading.Thread(target=lambda: asyncio.run(run()))  # at its end it cancels the connections there are
     thread.start()
     try:
         assert started.wait(5)
         yield proxy
     finally:
-        loop.call_soon_threadsafe(serving.cancel)
+        loops[0].call_soon_threadsafe(stopped.set)
         thread.join(5)
-        loop.close()
