@@ -79,7 +79,7 @@ class Stack:
         """``more`` is TOML to put behind the recipe."""
         self.recipe.write_text(RECIPE.format(staleness=staleness) + more)
 
-    def control(self, **settings: int | bool) -> None:
+    def control(self, **settings: int | bool | str) -> None:
         """Tell the stand-in for the policy server how to behave."""
         httpx.post(self.policy_url + "/control", content=json.dumps(settings)).raise_for_status()
 

@@ -1,8 +1,8 @@
 """A stand-in for the policy server where vLLM's start would take longer than the test: answers at random.
 
 ``ANSWERS`` is a JSON list of token id lists to choose from, with equal chances. ``POST /control`` takes ``version``
-(the policy version to claim), ``fail`` (refuse so many of the next requests, -1 all) and ``status`` (with which HTTP
-status); ``reset`` takes all back. ``GET /requests`` tells what was asked.
+(the policy version to claim), ``digest`` (and its weights' digest), ``fail`` (refuse so many of the next requests, -1
+all) and ``status`` (with which HTTP status); ``reset`` takes all back. ``GET /requests`` tells what was asked.
 """
 
 import argparse
@@ -24,7 +24,7 @@ class RandomPolicy:
     def __init__(self, answers: list[list[int]], delay_s: float) -> None:
         self._answers = answers
         self._delay_s = delay_s
-        self._version, self._fail, self._status = 0, 0, 503
+        self._version, self._digest, self._fail, self._status = 0, "", 0, 503
         self._requests: list[dict[str, object]] = []
 
     async def __call__(
@@ -56,12 +56,15 @@ class RandomPolicy:
             case "/control":
                 given = json.loads(body)
                 if given.get("reset"):
-                    self._version, self._fail, self._status = 0, 0, 503
+                    self._version, self._digest, self._fail, self._status = 0, "", 0, 503
                     self._requests.clear()
                 self._version = given.get("version", self._version)
+                self._digest = given.get("digest", self._digest)
                 self._fail = given.get("fail", self._fail)
                 self._status = given.get("status", self._status)
                 return 200, {}
+            case "/v1/weights":
+                return 200, {"version": self._version, "digest": self._digest, "model": "random", "history": []}
             case "/v1/generate":
                 return await self._generate(json.loads(body))
         return 404, {"type": "/problems/not-found", "title": "Not found", "status": 404, "detail": path}

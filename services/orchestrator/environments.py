@@ -8,7 +8,9 @@ from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
 
-from services.orchestrator.http import TRY_AGAIN, Replica, ReplicaSet, ServerProblemError, ServerUnavailableError
+from services.orchestrator.http import TRY_AGAIN, ReplicaSet, ServerProblemError, ServerUnavailableError
+from services.orchestrator.knowledge import LOOK_TIMEOUT_S, Knowledge
+from services.orchestrator.replicas import Replica
 from shared.recipe import EnvironmentSettings
 from shared.schemas.environment import (
     MAX_BATCH,
@@ -35,9 +37,9 @@ class SetupError(RuntimeError):
     """The servers and the recipe do not fit together; the message says what to change."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Session:
-    """An open session and the replica that holds it."""
+    """An open session and the replica that holds it: another one, once that is gone."""
 
     replica: Replica
     first: Observation
@@ -50,6 +52,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
+    session: Session
     step: SessionStep
     result: "asyncio.Future[StepResult]"
 
@@ -60,25 +63,43 @@ class EnvironmentPool:
     def __init__(self, replicas: ReplicaSet) -> None:
         """``replicas`` has to be open while this is used."""
         self._replicas = replicas
-        self._waiting: dict[str, list[_Waiting]] = defaultdict(list)
+        self._waiting: dict[Replica, list[_Waiting]] = defaultdict(list)
         self._sending: set[asyncio.Task[None]] = set()
+        self._digests: dict[str, str] | None = None
+        self._alike = Knowledge(self._has_same_data)
+
+    async def leave(self) -> None:
+        """Look at no more replicas."""
+        await self._alike.close()
 
     async def describe(self) -> dict[str, EnvironmentDescription]:
-        """Name → environment. Raises `SetupError` unless all replicas have the same tasks."""
-        first: dict[str, EnvironmentDescription] | None = None
+        """Name → environment, as soon as one replica tells.
+
+        Raises `SetupError` unless all that answer have the same tasks; one that comes later and has others is not used.
+        """
+        answer = await self._replicas.ask("GET", "/v1/environments")
+        found = {entry.name: entry for entry in EnvironmentList.model_validate_json(answer.content).environments}
+        self._digests = {name: entry.data_digest for name, entry in found.items()}
+        await asyncio.gather(*(self._alike.look(replica) for replica in self._replicas.replicas))
         for replica in self._replicas.replicas:
-            answer = await self._replicas.request("GET", "/v1/environments", first=replica)
-            found = {entry.name: entry for entry in EnvironmentList.model_validate_json(answer).environments}
-            first = first or found
-            if {name: entry.data_digest for name, entry in found.items()} != {
-                name: entry.data_digest for name, entry in first.items()
-            }:
-                raise SetupError(
-                    f"the env servers {self._replicas.replicas[0].url} and {replica.url} have different environments "
-                    "or data (data_digest in GET /v1/environments): point both at the same data"
-                )
-        assert first is not None
-        return first
+            if self._alike.of(replica) is False:
+                raise SetupError(_different(answer.replica.url, replica.url))
+        return found
+
+    async def _has_same_data(self, replica: Replica) -> bool:
+        answer = await self._replicas.ask_only(replica, "/v1/environments", LOOK_TIMEOUT_S)
+        found = EnvironmentList.model_validate_json(answer).environments
+        same = {entry.name: entry.data_digest for entry in found} == self._digests
+        if not same:
+            logger.error("not used: %s", _different("others", replica.url), extra={"url": replica.url})
+        return same
+
+    def _usable(self, replica: Replica) -> bool:
+        """Sessions are opened only on replicas that are known to have the same tasks as the others."""
+        if self._digests is None or self._alike.of(replica):
+            return True
+        self._alike.doubt(replica)
+        return False
 
     async def open(
         self, settings: EnvironmentSettings, *, split: str, index: int | None, task_id: str | None, count: int
@@ -94,15 +115,14 @@ class EnvironmentPool:
             state_key=settings.state_key,
             options=settings.options,
         )
-        replica = self._replicas.least_busy()
-        answer = await self._replicas.request(
+        answer = await self._replicas.ask(
             "POST",
             "/v1/sessions",
             request.model_dump_json(exclude_none=True).encode(),
-            first=replica,
             headers={"idempotency-key": secrets.token_urlsafe(16)},  # a try whose answer is lost leaves no group behind
+            usable=self._usable,
         )
-        return [Session(replica, first) for first in SessionList.model_validate_json(answer).sessions]
+        return [Session(answer.replica, first) for first in SessionList.model_validate_json(answer.content).sessions]
 
     async def step(self, session: Session, action: str, step_index: int) -> StepResult:
         """Take one step; safe to repeat. Raises `ServerProblemError` for what the env server says about this step."""
@@ -120,10 +140,11 @@ class EnvironmentPool:
     async def _step_once(self, session: Session, action: str, step_index: int) -> StepResult:
         loop = asyncio.get_running_loop()
         waiting = _Waiting(
+            session,
             SessionStep.model_construct(session_id=session.session_id, action=action, step_index=step_index),
             loop.create_future(),
         )
-        queue = self._waiting[session.replica.url]
+        queue = self._waiting[session.replica]
         queue.append(waiting)
         if len(queue) == 1:
             loop.call_later(_WINDOW_S, self._flush, session.replica)
@@ -140,7 +161,7 @@ class EnvironmentPool:
             logger.warning("a session could not be closed: %s", error, extra={"session": session.session_id})
 
     def _flush(self, replica: Replica) -> None:
-        waiting = self._waiting.pop(replica.url, [])
+        waiting = self._waiting.pop(replica, [])
         for start in range(0, len(waiting), MAX_BATCH):
             sending = asyncio.create_task(self._send(replica, waiting[start : start + MAX_BATCH]))
             self._sending.add(sending)
@@ -150,11 +171,11 @@ class EnvironmentPool:
         """One request for all; every one of them gets its result or the error."""
         try:
             batch = StepBatch.model_construct(steps=[one.step for one in waiting])
-            answer = await self._replicas.request("POST", "/v1/steps", batch.model_dump_json().encode(), first=replica)
-            results = StepBatchResult.model_validate_json(answer).results
+            answer = await self._replicas.ask("POST", "/v1/steps", batch.model_dump_json().encode(), first=replica)
+            results = StepBatchResult.model_validate_json(answer.content).results
             if len(results) != len(waiting):
                 raise ServerProblemError(
-                    f"{replica.url} answered {len(waiting)} steps with {len(results)} results", None
+                    f"{answer.replica.url} answered {len(waiting)} steps with {len(results)} results", None
                 )
         except BaseException as error:
             for one in waiting:
@@ -166,6 +187,7 @@ class EnvironmentPool:
                 raise
             return
         for one, result in zip(waiting, results, strict=True):
+            one.session.replica = answer.replica  # who took over has the episode alive now
             if one.result.done():
                 continue  # its episode was cancelled meanwhile
             if isinstance(result, Problem):
@@ -173,3 +195,10 @@ class EnvironmentPool:
                 one.result.set_exception(ServerProblemError(f"{where}: {result.type}: {result.detail}", result))
             else:
                 one.result.set_result(result)
+
+
+def _different(one: str, other: str) -> str:
+    return (
+        f"the env servers {one} and {other} have different environments or data (data_digest in "
+        "GET /v1/environments): point all at the same data"
+    )

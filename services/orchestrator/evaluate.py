@@ -14,7 +14,7 @@ from services.orchestrator.evaluation import evaluate
 from services.orchestrator.evaluation_plan import evaluation_plan
 from services.orchestrator.evaluation_report import EvaluatedEpisode, EvaluationError
 from services.orchestrator.http import ServerProblemError, ServerUnavailableError
-from services.orchestrator.setup import Servers, open_players, task_sources
+from services.orchestrator.setup import Servers, connect_servers, open_players, task_sources
 from shared.files import write_atomically
 from shared.prompting import TemplateError, TokenizerError
 from shared.recipe import Recipe, RecipeError, load_recipe
@@ -72,7 +72,7 @@ async def _evaluate(recipe: Recipe, given: argparse.Namespace) -> EvaluationRepo
     temperature = recipe.evaluation.temperature if given.temperature is None else given.temperature
     servers = Servers(given.env_url.split(","), given.policy_url.split(","), given.timeout, given.deadline)
     recipe = _with_splits(recipe, given.split)
-    async with open_players(recipe, servers, temperature) as players:
+    async with connect_servers(servers) as sets, open_players(recipe, sets, temperature) as players:
         sources = task_sources(recipe, players.descriptions, held_out=True)
         plan = evaluation_plan(recipe, sources, given.episodes, given.seed, temperature)
         seen: dict[str, list[bool]] = {part.environment.name: [] for part in plan.parts}

@@ -7,7 +7,8 @@ shares its cores with the servers.
 import asyncio
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -15,12 +16,16 @@ from typing import Self
 import aiohttp
 from pydantic import ValidationError
 
+from services.orchestrator.replicas import REFRESH_S, Membership, Replica, cancel, choose
+from shared.addresses import Lookup, look_up
 from shared.problems import PROBLEM_JSON
 from shared.schemas.environment import Problem
 from shared.service import Scope, authorization
 
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_MOST_S = 5.0
+_UNUSABLE_PAUSE_S = 0.1
+_CONNECT_TIMEOUT_S = 5.0
 TRY_AGAIN = frozenset({429, 502, 503})
 """HTTP statuses that say: not now."""
 
@@ -46,47 +51,75 @@ class ServerProblemError(Exception):
         return "" if self.problem is None else self.problem.type.rsplit("/", 1)[-1]
 
 
-@dataclass(slots=True)
-class Replica:
-    """One server of several alike."""
+def anyone(_: Replica) -> bool:
+    """Every replica will do."""
+    return True
 
-    url: str
-    in_flight: int = 0
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A successful answer."""
+
+    replica: Replica
+    """Who gave it."""
+    content: bytes
 
 
 class ReplicaSet:
-    """Servers that can stand in for each other."""
+    """Servers that can stand in for each other, as many as their URLs' host names have addresses by now."""
 
-    def __init__(self, urls: Sequence[str], timeout_s: float, deadline_s: float, scope: Scope | None = None) -> None:
+    def __init__(
+        self,
+        urls: Sequence[str],
+        timeout_s: float,
+        deadline_s: float,
+        scope: Scope | None = None,
+        *,
+        lookup: Lookup = look_up,
+        refresh_s: float = REFRESH_S,
+    ) -> None:
         """``timeout_s`` bounds one try, ``deadline_s`` all tries of a request. Open it as a context manager.
 
-        ``scope`` is that of the token to show, where there is one.
+        ``scope`` is that of the token to show, where there is one. Host names are looked up with ``lookup`` every
+        ``refresh_s`` seconds. Raises ValueError for what is no URL.
         """
-        self.replicas = [Replica(url.rstrip("/")) for url in urls]
+        self._authorization = {} if scope is None else authorization(scope)
+        self._membership = Membership(urls, lookup)
+        self._urls = list(urls)
         self._timeout_s = timeout_s
         self.deadline_s = deadline_s
-        self._authorization = {} if scope is None else authorization(scope)
+        self._refresh_s = refresh_s
+        self._stack = AsyncExitStack()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
-        """Make the connection pool."""
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0),
-            timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=10.0),
-            headers={"accept": "application/json", **self._authorization},
+        """Make the connection pool, and look up who is there."""
+        self._session = await self._stack.enter_async_context(
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60.0),
+                timeout=aiohttp.ClientTimeout(total=self._timeout_s, sock_connect=_CONNECT_TIMEOUT_S),
+                headers={"accept": "application/json", **self._authorization},
+            )
         )
+        await self._membership.refresh()
+        task = asyncio.create_task(self._membership.keep_up(self._refresh_s), name=f"look up {self._urls}")
+        self._stack.push_async_callback(cancel, task)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
+        await self._stack.aclose()
 
-    def least_busy(self) -> Replica:
-        """The replica with the fewest requests in flight."""
-        return min(self.replicas, key=lambda replica: replica.in_flight)
+    @property
+    def replicas(self) -> list[Replica]:
+        """Everyone who is there."""
+        return self._membership.replicas
+
+    def least_busy(self) -> Replica | None:
+        """The replica with the fewest requests in flight; None while no host name has an address."""
+        return choose(self.replicas, anyone)
 
     async def request(
         self,
@@ -96,49 +129,88 @@ class ReplicaSet:
         first: Replica | None = None,
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> bytes:
-        """The body of a successful answer. ``first`` is the replica to try first, the least busy by default.
+        """The body of a successful answer; otherwise as `ask`."""
+        return (await self.ask(method, path, body, first, headers)).content
 
-        A request that is not taken (no connection, 429, 502, 503) is tried again on the next replica; once all were
-        tried, after a pause that grows, or that the server names. Raises `ServerUnavailableError` after the deadline
-        and `ServerProblemError` for every other refusal.
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        first: Replica | None = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+        usable: Callable[[Replica], bool] = anyone,
+    ) -> Answer:
+        """A successful answer. ``first`` is the replica to try first, the least busy by default.
+
+        A request that is not taken (no connection, 429, 502, 503) is tried again on the next replica; once all that
+        are ``usable`` were tried, after a pause that grows, or that the server names. Raises `ServerUnavailableError`
+        after the deadline and `ServerProblemError` for every other refusal.
         """
         give_up = time.monotonic() + self.deadline_s
-        replica = first or self.least_busy()
-        attempts = 0
+        tried: set[Replica] = set()
+        rounds, last = 0, _Refusal("none of them can be used now", None)
         while True:
-            outcome = await self._try(replica, method, path, body, headers)
-            if isinstance(outcome, bytes):
-                return outcome
-            attempts += 1
-            replica = self.replicas[(self.replicas.index(replica) + 1) % len(self.replicas)]
-            if attempts % len(self.replicas):
+            replica = self._next(first, tried, usable)
+            if replica is not None:
+                outcome = await self._try(replica, method, path, body, headers)
+                if isinstance(outcome, Answer):
+                    return outcome
+                last = outcome
+                tried.add(replica)
                 continue
-            growing = min(_BACKOFF_FIRST_S * 2.0 ** (attempts // len(self.replicas)), _BACKOFF_MOST_S)
-            pause = outcome.retry_after_s or growing * random.uniform(0.5, 1.0)  # apart, so that not all come at once
+            rounds += bool(tried)
+            pause = _pause(rounds, last) if tried else _UNUSABLE_PAUSE_S
             if time.monotonic() + pause > give_up:
+                there = [one.url for one in self.replicas] or self._urls
                 raise ServerUnavailableError(
-                    f"{method} {path}: not taken by any of {[one.url for one in self.replicas]} "
-                    f"in {self.deadline_s:.0f} s; last: {outcome.reason}"
+                    f"{method} {path}: not taken by any of {there} in {self.deadline_s:.0f} s; last: {last.reason}"
                 )
+            tried.clear()
             await asyncio.sleep(pause)
+
+    async def ask_only(self, replica: Replica, path: str, timeout_s: float) -> bytes:
+        """The body of one replica's answer to a GET, asked once.
+
+        Raises `ServerUnavailableError` when it does not take the request in time, and `ServerProblemError`.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                outcome = await self._try(replica, "GET", path, None, _NO_HEADERS)
+        except TimeoutError as error:
+            raise ServerUnavailableError(f"GET {replica.url}{path}: no answer in {timeout_s:.0f} s") from error
+        if isinstance(outcome, Answer):
+            return outcome.content
+        raise ServerUnavailableError(f"GET {replica.url}{path}: {outcome.reason}")
+
+    def _next(self, first: Replica | None, tried: set[Replica], usable: Callable[[Replica], bool]) -> Replica | None:
+        left = [replica for replica in self.replicas if replica not in tried]
+        if first in left and not first.down and usable(first):
+            return first
+        return choose(left, usable)
 
     async def _try(
         self, replica: Replica, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
-    ) -> "bytes | _Refusal":
+    ) -> "Answer | _Refusal":
         assert self._session is not None, "the replica set was not opened"
         replica.in_flight += 1
-        sent = {**_JSON, **headers} if headers else _JSON
+        to = replica.address
+        sent = {**_JSON, "host": to.host, **headers}
         try:
-            async with self._session.request(method, replica.url + path, data=body, headers=sent) as answer:
+            async with self._session.request(
+                method, to.url + path, data=body, headers=sent, server_hostname=to.tls_name
+            ) as answer:
                 content = await answer.read()
+                replica.count_answer()
                 if answer.status < 400:
-                    return content
+                    return Answer(replica, content)
                 if answer.status in TRY_AGAIN:
                     return _Refusal(_detail(answer, content), _retry_after(answer))
                 raise ServerProblemError(
                     f"{method} {answer.url}: {_detail(answer, content)}", _problem(answer, content)
                 )
         except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, TimeoutError) as error:
+            replica.count_failure()
             return _Refusal(f"{type(error).__name__}: {error}", None)
         finally:
             replica.in_flight -= 1
@@ -150,6 +222,11 @@ class _Refusal:
 
     reason: str
     retry_after_s: float | None
+
+
+def _pause(rounds: int, last: _Refusal) -> float:
+    growing = min(_BACKOFF_FIRST_S * 2.0**rounds, _BACKOFF_MOST_S)
+    return last.retry_after_s or growing * random.uniform(0.5, 1.0)  # apart, so that not all come at once
 
 
 def _retry_after(answer: aiohttp.ClientResponse) -> float | None:

@@ -7,12 +7,13 @@ from services.orchestrator.groups import GroupMaker
 from services.orchestrator.metrics import OrchestratorMetrics
 from services.orchestrator.rollout import Patience, Rollout
 from services.orchestrator.settings import OrchestratorSettings
-from services.orchestrator.setup import Servers, open_players, task_sources
+from services.orchestrator.setup import Servers, connect_servers, open_players, task_sources
 from services.orchestrator.status import Progress
 from services.orchestrator.task_order import TaskOrder
 from shared.buffer import AsyncEventWriter, AsyncJobChannel, GroupLeases, GroupWriter
 from shared.recipe import Recipe
 from shared.schemas.job import JobState
+from shared.telemetry import log_context
 
 
 async def serve_job(
@@ -28,13 +29,15 @@ async def serve_job(
     servers = Servers(settings.env_urls, settings.policy_urls, settings.request_timeout_s, settings.request_deadline_s)
     rollout, redis_url = recipe.rollout, settings.redis_url
     async with AsyncExitStack() as stack:
+        stack.enter_context(log_context(job=job))
         writer = await stack.enter_async_context(GroupWriter(redis_url, job, rollout.buffer_bytes))
         leases = await stack.enter_async_context(GroupLeases(redis_url, job, settings.lease_s))
         channel = AsyncJobChannel(redis_url, job)
         stack.push_async_callback(channel.close)
         events = AsyncEventWriter(redis_url, job)
         stack.push_async_callback(events.close)
-        players = await stack.enter_async_context(open_players(recipe, servers))
+        sets = await stack.enter_async_context(connect_servers(servers))
+        players = await stack.enter_async_context(open_players(recipe, sets))
         maker = GroupMaker(
             players.environments,
             players.by_environment,

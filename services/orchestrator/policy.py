@@ -2,13 +2,17 @@
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from services.orchestrator.http import ReplicaSet, ServerUnavailableError
+from services.orchestrator.http import Answer, ReplicaSet, ServerUnavailableError
+from services.orchestrator.knowledge import LOOK_TIMEOUT_S, Knowledge
+from services.orchestrator.replicas import Replica
 from shared.recipe import SamplingDefaults
-from shared.schemas.policy import FinishReason, GenerateRequest, GenerateResult, SamplingSettings
+from shared.schemas.policy import FinishReason, GenerateRequest, GenerateResult, SamplingSettings, WeightState
 
-_STALE_WAIT_S = 0.25
+_STALE_WAIT_S = 0.05
+_NOT_OF_JOB = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +37,28 @@ class Sampling:
         )
 
 
-class PolicyPool:
-    """All policy servers together."""
+OfJob = Callable[[int, str], Awaitable[bool]]
+"""Version and digest of weights → whether they are the job's."""
 
-    def __init__(self, replicas: ReplicaSet, deadline_s: float) -> None:
+
+async def any_weights(version: int, digest: str) -> bool:
+    """Whatever is being served, where no job says what should be."""
+    return True
+
+
+class PolicyPool:
+    """All policy servers together. One whose weights are too old, or another job's, is left out."""
+
+    def __init__(self, replicas: ReplicaSet, deadline_s: float, of_job: OfJob = any_weights) -> None:
         """``replicas`` has to be open while this is used; ``deadline_s`` bounds the wait for new enough weights."""
         self._replicas = replicas
         self._deadline_s = deadline_s
+        self._of_job = of_job
+        self._versions = Knowledge(self._look)
+
+    async def leave(self) -> None:
+        """Ask no more servers for their weights."""
+        await self._versions.close()
 
     async def generate(self, prompt: list[int], sampling: Sampling, least_version: int, seed: int) -> GenerateResult:
         """Sample an action; all its tokens are of version ``least_version`` or newer.
@@ -61,15 +80,48 @@ class PolicyPool:
         body = request.model_dump_json(exclude_none=True).encode()
         give_up = time.monotonic() + self._deadline_s
         while True:
-            result = GenerateResult.model_validate_json(await self._replicas.request("POST", "/v1/generate", body))
+            answer = await self._ask(body, least_version)
+            result = GenerateResult.model_validate_json(answer.content)
             aborted = result.finish_reason is FinishReason.ABORT or not result.token_ids
-            if not aborted and min(result.policy_versions) >= least_version:
-                return result
+            if not aborted:
+                self._compare(answer.replica, result.policy_versions[-1])
+                if min(result.policy_versions) >= least_version:
+                    return result
             if time.monotonic() > give_up:
                 why = "an aborted answer" if aborted else f"version {min(result.policy_versions)}"
                 raise ServerUnavailableError(
                     f"the policy servers still gave {why} after {self._deadline_s:.0f} s, version {least_version} or "
                     "newer was wanted: see GET /v1/weights there"
                 )
-            # A server that restarted may serve older weights for a moment.
+            # New weights came while it answered, or a server that restarted has older ones for a moment.
             await asyncio.sleep(_STALE_WAIT_S)
+
+    async def _ask(self, body: bytes, least_version: int) -> Answer:
+        def usable(replica: Replica) -> bool:
+            version = self._versions.of(replica)
+            if version is not None and version >= least_version:
+                return True
+            self._versions.doubt(replica)
+            return False
+
+        try:
+            return await self._replicas.ask("POST", "/v1/generate", body, usable=usable)
+        except ServerUnavailableError as error:
+            raise ServerUnavailableError(
+                f"{error}; wanted: version {least_version} or newer, there: {self._held()}"
+            ) from error
+
+    def _compare(self, replica: Replica, version: int) -> None:
+        """Whoever answers with another version than it had was given new weights, or started again."""
+        if self._versions.of(replica) != version:
+            self._versions.forget(replica)
+
+    async def _look(self, replica: Replica) -> int:
+        answer = await self._replicas.ask_only(replica, "/v1/weights", LOOK_TIMEOUT_S)
+        state = WeightState.model_validate_json(answer)
+        return state.version if await self._of_job(state.version, state.digest) else _NOT_OF_JOB
+
+    def _held(self) -> str:
+        versions = {replica.url: self._versions.of(replica) for replica in self._replicas.replicas}
+        shown = {None: "unknown", _NOT_OF_JOB: "weights of another job"}
+        return ", ".join(f"{url}: {shown.get(version, version)}" for url, version in versions.items()) or "no server"

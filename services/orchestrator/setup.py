@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from services.orchestrator.environments import EnvironmentPool, SetupError
 from services.orchestrator.episode import EpisodePlayer
 from services.orchestrator.http import ReplicaSet
-from services.orchestrator.policy import PolicyPool, Sampling
+from services.orchestrator.policy import OfJob, PolicyPool, Sampling, any_weights
 from services.orchestrator.task_order import TaskSource
 from shared.prompting import PolicyTokenizer, PromptBuilder
 from shared.recipe import Recipe
@@ -26,6 +26,15 @@ class Servers:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerSets:
+    """The servers, connected to."""
+
+    environments: ReplicaSet
+    policy: ReplicaSet
+    deadline_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Players:
     """Everything that playing episodes takes."""
 
@@ -36,22 +45,32 @@ class Players:
 
 
 @asynccontextmanager
-async def open_players(recipe: Recipe, servers: Servers, temperature: float | None = None) -> AsyncIterator[Players]:
-    """Connect to the servers; ``temperature`` replaces the recipe's sampling temperature.
+async def connect_servers(servers: Servers) -> AsyncIterator[ServerSets]:
+    """Look up who is there, and go on doing so. Raises ValueError for what is no URL."""
+    timeout_s, deadline_s = servers.request_timeout_s, servers.request_deadline_s
+    async with (
+        ReplicaSet(servers.env_urls, timeout_s, deadline_s, Scope.ENVIRONMENTS) as environments,
+        ReplicaSet(servers.policy_urls, timeout_s, deadline_s, Scope.GENERATE) as policy,
+    ):
+        yield ServerSets(environments, policy, deadline_s)
 
-    Raises `SetupError` where the servers do not fit together, and what the prompt's template or the tokenizer raise.
+
+@asynccontextmanager
+async def open_players(
+    recipe: Recipe, sets: ServerSets, temperature: float | None = None, of_job: OfJob = any_weights
+) -> AsyncIterator[Players]:
+    """Who plays a recipe's environments; ``temperature`` replaces the recipe's sampling temperature.
+
+    ``of_job`` tells the job's weights from others. Raises `SetupError` where the servers do not fit together, and what
+    the prompt's template or the tokenizer raise.
     """
     tokenizer = PolicyTokenizer(recipe.model.path)
     builders = [PromptBuilder(environment.prompt, tokenizer) for environment in recipe.environments]
     async with AsyncExitStack() as stack:
-        env_replicas = await stack.enter_async_context(
-            ReplicaSet(servers.env_urls, servers.request_timeout_s, servers.request_deadline_s, Scope.ENVIRONMENTS)
-        )
-        policy_replicas = await stack.enter_async_context(
-            ReplicaSet(servers.policy_urls, servers.request_timeout_s, servers.request_deadline_s, Scope.GENERATE)
-        )
-        environments = EnvironmentPool(env_replicas)
-        policy = PolicyPool(policy_replicas, servers.request_deadline_s)
+        environments = EnvironmentPool(sets.environments)
+        stack.push_async_callback(environments.leave)
+        policy = PolicyPool(sets.policy, sets.deadline_s, of_job)
+        stack.push_async_callback(policy.leave)
         by_environment = {
             wanted.name: EpisodePlayer(
                 environments, policy, builder, Sampling.of(wanted.sampling, builder.stop_token_ids, temperature)
