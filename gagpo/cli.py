@@ -7,6 +7,7 @@ from gagpo.commands.demo import demo
 from gagpo.commands.doctor import doctor
 from gagpo.commands.hand_over import PASS_ON
 from gagpo.commands.model import model
+from gagpo.commands.plan import plan
 from gagpo.commands.play import play
 from gagpo.commands.train import train
 from gagpo.commands.up import up
@@ -23,6 +24,7 @@ app.command()(demo)
 app.command()(train)
 app.command()(up)
 app.command()(play)
+app.command()(plan)
 app.command()(doctor)
 app.command(context_settings=PASS_ON)(warmstart)
 app.command(context_settings=PASS_ON)(model)

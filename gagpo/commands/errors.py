@@ -8,6 +8,7 @@ from rich.console import Console
 
 from gagpo.client import JobError
 from gagpo.environment_client import EnvironmentServerError
+from gagpo.plan import PlanError
 from gagpo.redis_server import RedisServerError
 from gagpo.stack import ServiceDiedError
 from gagpo.training.run_folder import RunFolderError
@@ -17,6 +18,7 @@ from shared.recipe import RecipeError
 EXPECTED = (
     EnvironmentServerError,
     JobError,
+    PlanError,
     RecipeError,
     RedisServerError,
     RunFolderError,

@@ -1,0 +1,65 @@
+"""How much memory a job takes on its accelerators."""
+
+from dataclasses import dataclass
+
+from gagpo.plan.models import ModelSize
+from gagpo.plan.workload import Workload
+
+ACTIVATION_BYTES = 34
+"""For each token, layer and hidden unit, in 16 bits, with attention that keeps no scores: what the backward pass needs
+(Korthikanti et al. 2022, arXiv 2205.05198, equation 1 without its attention term)."""
+
+RECOMPUTED_BYTES = 2
+"""The same when a layer's activations are recomputed and only its input is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryNeed:
+    """Bytes on one accelerator, each."""
+
+    policy_weights: float
+    key_values: float
+    """For the requests that one policy server has in flight."""
+    trainer_weights: float
+    """Weights, gradients, and the reference model where there is one."""
+    optimizer: float
+    activations: float
+    """Of one micro batch, logits included."""
+
+    @property
+    def policy(self) -> float:
+        """All of a policy server's."""
+        return self.policy_weights + self.key_values
+
+    @property
+    def trainer(self) -> float:
+        """All of a training process's."""
+        return self.trainer_weights + self.optimizer + self.activations
+
+
+def memory_need(
+    size: ModelSize,
+    work: Workload,
+    *,
+    number_bytes: int,
+    requests: float,
+    tensor_parallel: int,
+    training_processes: int,
+    micro_batch_tokens: int,
+    recompute: bool,
+) -> MemoryNeed:
+    """``requests`` are those that one policy server computes at once; FSDP2 shards all but the activations."""
+    weights = size.parameters * number_bytes
+    kept = RECOMPUTED_BYTES * size.layers + ACTIVATION_BYTES if recompute else ACTIVATION_BYTES * size.layers
+    actions = micro_batch_tokens * work.answer_tokens / (work.prompt_tokens + work.answer_tokens)
+    logits = actions * size.vocabulary * 4 * 3  # float32: logits, their gradient, and the softmax between
+    return MemoryNeed(
+        policy_weights=weights / tensor_parallel,
+        key_values=requests
+        * (work.prompt_tokens + work.answer_tokens)
+        * size.key_value_bytes(number_bytes)
+        / tensor_parallel,
+        trainer_weights=weights * (3 if work.reference else 2) / training_processes,
+        optimizer=2 * weights / training_processes,
+        activations=micro_batch_tokens * size.hidden * kept * number_bytes / 2 + logits,
+    )
