@@ -5,7 +5,6 @@
 """
 
 import argparse
-import logging
 import os
 import sys
 from pathlib import Path
@@ -13,11 +12,12 @@ from pathlib import Path
 import uvicorn
 
 from services.orchestrator.app import create_app
+from services.orchestrator.routes import ACCESS
 from services.orchestrator.settings import OrchestratorSettings
 from shared.recipe import RecipeError
-from shared.telemetry import configure_logging
-
-logger = logging.getLogger(__name__)
+from shared.service import Tokens
+from shared.service.serve import LOG_LEVELS, server_config
+from shared.telemetry import LOG_LEVEL, configure_logging
 
 
 def main() -> int:
@@ -37,11 +37,16 @@ def main() -> int:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: this machine only)")
     parser.add_argument("--port", type=int, default=8003, help="port to listen on; 0 takes a free one")
-    parser.add_argument("--log-level", default="info", choices=["debug", "info", "warning", "error"])
+    parser.add_argument("--log-level", choices=LOG_LEVELS, help=f"default: {LOG_LEVEL}, or info")
     given = parser.parse_args()
     if given.follow == (given.recipe is not None):
         parser.error("--job and --recipe go together; --follow takes neither")
-    configure_logging("orchestrator", given.log_level)
+    try:
+        configure_logging("orchestrator", given.log_level)
+        tokens = Tokens.from_environment()
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
     settings = OrchestratorSettings(
         job=given.job,
         recipe=given.recipe,
@@ -62,17 +67,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 1
     server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            host=given.host,
-            port=given.port,
-            loop="uvloop",
-            http="httptools",
-            log_config=None,
-            log_level=given.log_level,
-            access_log=False,
-            timeout_graceful_shutdown=1,
-        )
+        server_config(app, host=given.host, port=given.port, tokens=tokens, access=ACCESS, graceful_timeout_s=1)
     )
     server.run()
     return 1 if failed else 0

@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
 
 from services.orchestrator.follow import Follower
 from services.orchestrator.job import serve_job
-from services.orchestrator.routes import router
+from services.orchestrator.routes import ACCESS, router
 from services.orchestrator.settings import OrchestratorSettings
 from services.orchestrator.status import Progress
-from shared.problems import install_problem_handlers
 from shared.recipe import load_recipe
+from shared.service import Tokens, install_service
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ _DRAIN_S = 7.0
 def create_app(settings: OrchestratorSettings, on_end: Callable[[BaseException | None], None]) -> FastAPI:
     """The app. ``on_end`` is told when the work is over: with None when the one job is, else with what broke it.
 
-    Raises `shared.recipe.RecipeError` for a recipe that can't be used.
+    Raises `shared.recipe.RecipeError` for a recipe and `shared.service.TokenError` for a token that can't be used.
     """
     recipe = None if settings.recipe is None else load_recipe(settings.recipe)
     progress = Progress()
@@ -48,7 +49,14 @@ def create_app(settings: OrchestratorSettings, on_end: Callable[[BaseException |
 
     app = FastAPI(title="gagpo orchestrator", version="1", lifespan=lifespan)
     app.include_router(router)
-    install_problem_handlers(app)
+    app.state.requests = CollectorRegistry()
+    install_service(
+        app,
+        service="orchestrator",
+        tokens=Tokens.from_environment(),
+        access=ACCESS,
+        registry=app.state.requests,
+    )
     return app
 
 

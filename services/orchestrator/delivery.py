@@ -14,6 +14,7 @@ from services.orchestrator.tally import (
     rollout_payload,
 )
 from shared.buffer import AsyncEventWriter, BufferState, GroupWriter
+from shared.telemetry import log_context
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,10 @@ class Delivery:
 
     async def fill(self, order: GroupOrder) -> None:
         """Make one group and add it, or say that it will not come. Raises `BufferTimeoutError`."""
+        with log_context(step=order.step, group=order.index):
+            await self._fill(order)
+
+    async def _fill(self, order: GroupOrder) -> None:
         began = time.time()
         try:
             group = await self._maker.make(order)
@@ -72,7 +77,7 @@ class Delivery:
             await self._events.emit("rollout", rollout_payload(step, figures, held_bytes))
 
     async def _drop(self, order: GroupOrder, began: float, reason: str) -> None:
-        logger.error("group dropped: %s", reason, extra={"step": order.step, "group": order.index})
+        logger.error("group dropped: %s", reason)
         name = order.environment.name
         figures = encode_figures(GroupFigures(name, began, time.time(), dropped=True))
         if await self._writer.drop(order.step, order.index, reason, figures):

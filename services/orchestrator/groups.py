@@ -113,7 +113,7 @@ class GroupMaker:
                     return await self._play(order, session, seeds)
                 except EPISODE_FAILURES as error:
                     failure = f"episode {place} failed {attempt + 1} times, last: {error}"
-                    logger.warning(failure, extra={"step": order.step, "group": order.index, "episode": place})
+                    logger.warning(failure, extra={"episode": place})
             raise GroupLostError(failure)
 
     async def _play(self, order: GroupOrder, session: Session, seeds: TurnSeeds) -> "_Played":

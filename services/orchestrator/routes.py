@@ -3,12 +3,15 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 
 from services.orchestrator.status import Phase, Progress, Status
 from shared.problems import ProblemError
+from shared.service import Access, Scope, metrics_response
 
 router = APIRouter()
+
+ACCESS = (Access("/v1", {Scope.JOBS}),)
+"""Which tokens open them."""
 
 
 def _progress(request: Request) -> Progress:
@@ -39,9 +42,9 @@ async def readyz(progress: Annotated[Progress, Depends(_progress)]) -> dict[str,
 
 
 @router.get("/metrics")
-async def metrics(progress: Annotated[Progress, Depends(_progress)]) -> Response:
+async def metrics(request: Request, progress: Annotated[Progress, Depends(_progress)]) -> Response:
     """Counters of the job at work for Prometheus; they begin again at zero with every job."""
-    return Response(generate_latest(progress.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    return metrics_response(request.app.state.requests, progress.metrics.registry)
 
 
 @router.get("/v1/status")
