@@ -37,7 +37,7 @@ async def serve_job(
         events = AsyncEventWriter(redis_url, job)
         stack.push_async_callback(events.close)
         sets = await stack.enter_async_context(connect_servers(servers))
-        players = await stack.enter_async_context(open_players(recipe, sets))
+        players = await stack.enter_async_context(open_players(recipe, sets, of_job=channel.holds_weights))
         maker = GroupMaker(
             players.environments,
             players.by_environment,

@@ -68,7 +68,14 @@ class Outputs:
         self._events = EventWriter(place.redis_url, place.job)
         self._closing.callback(self._events.close)
         self._publisher = self._closing.enter_context(
-            WeightPublisher(place.weights, place.policy_urls, recipe.weights, place.weights_host, flag.check)
+            WeightPublisher(
+                place.weights,
+                place.policy_urls,
+                recipe.weights,
+                place.weights_host,
+                flag.check,
+                self._channel.announce_weights,
+            )
         )
         self._sinks: list[MetricsSink] = []
 

@@ -14,6 +14,7 @@ from shared.buffer.keys import JOBS, JobKeys
 from shared.schemas.job import JobState
 
 _POLL_S = 0.05
+_KEPT_ANNOUNCEMENTS = 64
 _SET_STATE = (Path(__file__).parent / "set_state.lua").read_text()
 
 
@@ -29,6 +30,20 @@ class JobChannel:
     def set_policy_version(self, version: int) -> None:
         """Say that every policy server now holds ``version``: the weights after so many training steps."""
         self._redis.set(self._keys.policy_version, version)
+
+    def announce_weights(self, version: int, digest: str) -> None:
+        """Say what the weights of ``version`` are, before any policy server is given them.
+
+        What was announced for later versions no longer holds: the trainer went back to a checkpoint.
+        """
+        keep = range(version - _KEPT_ANNOUNCEMENTS, version)
+        there = self._redis.hkeys(self._keys.weights)
+        with self._redis.pipeline(transaction=True) as pipeline:
+            pipeline.hset(self._keys.weights, str(version), digest)
+            for field in there:
+                if int(field) != version and int(field) not in keep:
+                    pipeline.hdel(self._keys.weights, field)
+            pipeline.execute()
 
     def policy_version(self) -> int | None:
         """The version last set; None before the first."""
@@ -65,6 +80,13 @@ class AsyncJobChannel:
         """The version last set; None before the first."""
         value = await self._redis.get(self._keys.policy_version)
         return None if value is None else int(value)
+
+    async def holds_weights(self, version: int, digest: str) -> bool:
+        """Whether weights are this job's, as far as its trainer has announced any."""
+        announced, some = await (
+            self._redis.pipeline().hget(self._keys.weights, str(version)).exists(self._keys.weights).execute()
+        )
+        return not some or (announced is not None and announced.decode() == digest.lower())
 
     async def wait_policy_version(self, at_least: int, deadline_s: float) -> int:
         """Wait until the version is ``at_least``; raises `BufferTimeoutError` after ``deadline_s`` seconds."""

@@ -66,6 +66,11 @@ class JobKeys:
         return self._key("policy_version")
 
     @property
+    def weights(self) -> str:
+        """Hash: version → digest of the weights that the trainer pushes, so that others are told from them."""
+        return self._key("weights")
+
+    @property
     def state(self) -> str:
         """The job's state, as `shared.schemas.job.JobState` spells it."""
         return self._key("state")

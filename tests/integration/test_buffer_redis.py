@@ -102,6 +102,22 @@ async def test_the_figures_of_a_step_are_handed_out_once_and_whole(server: Redis
         assert sorted(max(taken, key=len)) == [b"first", b"second", b"third"]
 
 
+async def test_a_jobs_weights_are_told_from_others_by_their_digest(server: RedisServer) -> None:
+    trainer, orchestrator = JobChannel(server.url, JOB), AsyncJobChannel(server.url, JOB)
+    assert await orchestrator.holds_weights(7, "whatever"), "nothing is announced yet"
+    for version in range(100):
+        trainer.announce_weights(version, f"digest-{version}")
+    assert await orchestrator.holds_weights(99, "digest-99")
+    assert not await orchestrator.holds_weights(99, "another")
+    assert not await orchestrator.holds_weights(100, "digest-100")
+    trainer.announce_weights(50, "digest-50-again")
+    assert await orchestrator.holds_weights(49, "digest-49")
+    assert not await orchestrator.holds_weights(50, "digest-50")
+    assert not await orchestrator.holds_weights(51, "digest-51"), "the trainer went back"
+    trainer.close()
+    await orchestrator.close()
+
+
 async def test_release_deletes_frees_and_closes_the_steps_below(server: RedisServer) -> None:
     await _add(server.url, (0, 0), (0, 1), (1, 0), (2, 0))
     client = Redis.from_url(server.url)
