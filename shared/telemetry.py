@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from types import TracebackType
 from typing import Final, TextIO
 
 import orjson
@@ -168,3 +169,12 @@ def configure_logging(service: str, level: str | None = None, stream: TextIO | N
         logging.getLogger(own_handlers).handlers.clear()
         logging.getLogger(own_handlers).propagate = True
     logging.captureWarnings(True)
+    sys.excepthook = _log_uncaught
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """An error that ends the process is logged like any other: on one line, and without secrets."""
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+    else:
+        logging.getLogger().critical("ended by an error", exc_info=(kind, error, trace))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +76,7 @@ def start_redis() -> Iterator[str]:
 
 @contextmanager
 def start_service(
-    module: str, variables: Mapping[str, str], deadline_s: float = READY_DEADLINE_S
+    module: str, variables: Mapping[str, str], deadline_s: float = READY_DEADLINE_S, flags: Sequence[str] = ()
 ) -> Iterator[ServiceProcess]:
     """``python -m <module> --port <free>``, ready at ``/readyz``. Its log is shown when it does not become ready."""
     port = free_port()
@@ -85,7 +85,7 @@ def start_service(
         log = Path(folder, "log")
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", module, "--port", str(port)],
+                [sys.executable, "-m", module, "--port", str(port), *flags],
                 cwd=REPOSITORY,
                 env={**without_settings(), **variables},
                 stdout=output,

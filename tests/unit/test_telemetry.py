@@ -3,10 +3,13 @@
 import asyncio
 import json
 import logging
+import subprocess
+import sys
 
 import pytest
 
 from shared.telemetry import JsonLines, configure_logging, log_context, readable, request_id, without_secrets
+from tests.processes import REPOSITORY
 
 
 @pytest.fixture(autouse=True)
@@ -14,8 +17,9 @@ def _restore_logging(monkeypatch: pytest.MonkeyPatch) -> object:
     for name in ("GAGPO_LOG_FORMAT", "GAGPO_LOG_LEVEL"):
         monkeypatch.delenv(name, raising=False)
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, level, hook = root.handlers[:], root.level, sys.excepthook
     yield
+    sys.excepthook = hook
     logging.captureWarnings(False)
     root.handlers[:] = handlers
     root.setLevel(level)
@@ -139,6 +143,18 @@ def test_no_secret_is_logged_with_an_error_either(
     said = capsys.readouterr().err
     assert said.count("***@host") >= 4
     assert "s3cret" not in said
+
+
+def test_an_error_that_ends_the_process_is_logged_like_any_other() -> None:
+    script = (
+        "from shared.telemetry import configure_logging; configure_logging('s');"
+        "url = 'redis://:' + 's3cret@host'; raise OSError(url)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=REPOSITORY)
+    (line,) = ran.stderr.splitlines()
+    assert json.loads(line)["level"] == "critical"
+    assert "OSError: redis://***@host" in json.loads(line)["error"]
+    assert ran.returncode == 1
 
 
 def test_a_line_survives_what_is_no_unicode(capsys: pytest.CaptureFixture[str]) -> None:
