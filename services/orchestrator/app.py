@@ -10,8 +10,10 @@ from prometheus_client import CollectorRegistry
 
 from services.orchestrator.follow import Follower
 from services.orchestrator.job import serve_job
+from services.orchestrator.reachability import Reachability
 from services.orchestrator.routes import ACCESS, router
 from services.orchestrator.settings import OrchestratorSettings
+from services.orchestrator.setup import Servers, ServerSets, connect_servers
 from services.orchestrator.status import Progress
 from shared.recipe import load_recipe
 from shared.service import Tokens, install_service
@@ -30,26 +32,30 @@ def create_app(settings: OrchestratorSettings, on_end: Callable[[BaseException |
     recipe = None if settings.recipe is None else load_recipe(settings.recipe)
     progress = Progress()
 
-    async def work() -> None:
+    async def work(sets: ServerSets) -> None:
         if settings.job is None or recipe is None:
-            await Follower(settings, progress).run()
+            await Follower(settings, sets, progress).run()
         else:
-            await serve_job(settings.job, recipe, settings, progress, settings.resume_grace_s)
+            await serve_job(settings.job, recipe, settings, sets, progress, settings.resume_grace_s)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        app.state.progress = progress
-        task = asyncio.create_task(work(), name="rollouts")
-        task.add_done_callback(lambda ended: _report_end(ended, progress, on_end))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task], timeout=_DRAIN_S)  # its error was reported already
+        async with connect_servers(_servers(settings)) as sets:
+            app.state.progress = progress
+            app.state.reachability = Reachability(settings.redis_url, sets)
+            task = asyncio.create_task(work(sets), name="rollouts")
+            task.add_done_callback(lambda ended: _report_end(ended, progress, on_end))
+            try:
+                yield
+            finally:
+                task.cancel()
+                await asyncio.wait([task], timeout=_DRAIN_S)  # its error was reported already
+                await app.state.reachability.close()
 
     app = FastAPI(title="gagpo orchestrator", version="1", lifespan=lifespan)
     app.include_router(router)
     app.state.requests = CollectorRegistry()
+    app.state.follows = settings.job is None
     install_service(
         app,
         service="orchestrator",
@@ -58,6 +64,10 @@ def create_app(settings: OrchestratorSettings, on_end: Callable[[BaseException |
         registry=app.state.requests,
     )
     return app
+
+
+def _servers(settings: OrchestratorSettings) -> Servers:
+    return Servers(settings.env_urls, settings.policy_urls, settings.request_timeout_s, settings.request_deadline_s)
 
 
 def _report_end(task: "asyncio.Task[None]", progress: Progress, on_end: Callable[[BaseException | None], None]) -> None:

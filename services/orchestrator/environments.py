@@ -29,7 +29,7 @@ from shared.schemas.environment import (
 logger = logging.getLogger(__name__)
 
 _WINDOW_S = 0.002
-_CLOSE_DEADLINE_S = 5.0
+_CLOSE_DEADLINE_S = 3.0
 _ITEM_PAUSE_S = 0.5
 
 

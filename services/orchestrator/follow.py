@@ -9,6 +9,7 @@ from pydantic import ValidationError
 from services.orchestrator.http import ServerUnavailableError
 from services.orchestrator.job import serve_job
 from services.orchestrator.settings import OrchestratorSettings
+from services.orchestrator.setup import ServerSets
 from services.orchestrator.status import Progress
 from shared.buffer import AsyncJobStore, IllegalTransitionError
 from shared.buffer.connection import CONNECTION_ERRORS
@@ -23,9 +24,10 @@ _PAUSE_S = 2.0
 class Follower:
     """Serves the active job until it is over or another one is active, then the next."""
 
-    def __init__(self, settings: OrchestratorSettings, progress: Progress) -> None:
-        """Opens no connection yet."""
+    def __init__(self, settings: OrchestratorSettings, sets: ServerSets, progress: Progress) -> None:
+        """Opens no connection to Redis yet."""
         self._settings = settings
+        self._sets = sets
         self._progress = progress
         self._store = AsyncJobStore(settings.redis_url)
 
@@ -76,7 +78,7 @@ class Follower:
         if recipe is None:
             raise LookupError(f"job {job} has no recipe in Redis: submit it through the trainer's API")
         # Its state is over only when somebody else ended it just now: then it will not be active for long either.
-        await serve_job(job, recipe, self._settings, self._progress, resume_grace_s=0.0)
+        await serve_job(job, recipe, self._settings, self._sets, self._progress, resume_grace_s=0.0)
 
     async def _until_inactive(self, job: str) -> None:
         while True:

@@ -85,7 +85,7 @@ class ReplicaSet:
         """
         self._authorization = {} if scope is None else authorization(scope)
         self._membership = Membership(urls, lookup)
-        self._urls = list(urls)
+        self.urls = tuple(urls)
         self._timeout_s = timeout_s
         self.deadline_s = deadline_s
         self._refresh_s = refresh_s
@@ -102,7 +102,7 @@ class ReplicaSet:
             )
         )
         await self._membership.refresh()
-        task = asyncio.create_task(self._membership.keep_up(self._refresh_s), name=f"look up {self._urls}")
+        task = asyncio.create_task(self._membership.keep_up(self._refresh_s), name=f"look up {', '.join(self.urls)}")
         self._stack.push_async_callback(cancel, task)
         return self
 
@@ -162,7 +162,7 @@ class ReplicaSet:
             rounds += bool(tried)
             pause = _pause(rounds, last) if tried else _UNUSABLE_PAUSE_S
             if time.monotonic() + pause > give_up:
-                there = [one.url for one in self.replicas] or self._urls
+                there = [one.url for one in self.replicas] or list(self.urls)
                 raise ServerUnavailableError(
                     f"{method} {path}: not taken by any of {there} in {self.deadline_s:.0f} s; last: {last.reason}"
                 )

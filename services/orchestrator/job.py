@@ -7,7 +7,7 @@ from services.orchestrator.groups import GroupMaker
 from services.orchestrator.metrics import OrchestratorMetrics
 from services.orchestrator.rollout import Patience, Rollout
 from services.orchestrator.settings import OrchestratorSettings
-from services.orchestrator.setup import Servers, connect_servers, open_players, task_sources
+from services.orchestrator.setup import ServerSets, open_players, task_sources
 from services.orchestrator.status import Progress
 from services.orchestrator.task_order import TaskOrder
 from shared.buffer import AsyncEventWriter, AsyncJobChannel, GroupLeases, GroupWriter
@@ -17,7 +17,12 @@ from shared.telemetry import log_context
 
 
 async def serve_job(
-    job: str, recipe: Recipe, settings: OrchestratorSettings, progress: Progress, resume_grace_s: float
+    job: str,
+    recipe: Recipe,
+    settings: OrchestratorSettings,
+    sets: ServerSets,
+    progress: Progress,
+    resume_grace_s: float,
 ) -> JobState:
     """Make a job's groups until the trainer says that it is over; the state that it ended in.
 
@@ -26,7 +31,6 @@ async def serve_job(
     """
     metrics = OrchestratorMetrics([environment.name for environment in recipe.environments])
     progress.start(job, metrics)
-    servers = Servers(settings.env_urls, settings.policy_urls, settings.request_timeout_s, settings.request_deadline_s)
     rollout, redis_url = recipe.rollout, settings.redis_url
     async with AsyncExitStack() as stack:
         stack.enter_context(log_context(job=job))
@@ -36,7 +40,6 @@ async def serve_job(
         stack.push_async_callback(channel.close)
         events = AsyncEventWriter(redis_url, job)
         stack.push_async_callback(events.close)
-        sets = await stack.enter_async_context(connect_servers(servers))
         players = await stack.enter_async_context(open_players(recipe, sets, of_job=channel.holds_weights))
         maker = GroupMaker(
             players.environments,

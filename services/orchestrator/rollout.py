@@ -94,9 +94,8 @@ class Rollout:
                 await self._wait_a_moment()
                 self._check_trainer()
         finally:
-            places = list(self._running)
-            await self._cancel(places)
-            await self._leases.leave(places)
+            await self._give_up(list(self._running))
+            await self._leases.leave()
 
     async def _wait_for_resume(self) -> None:
         """The state may be left from before a resume, whose trainer takes longer to start than this service."""
@@ -128,7 +127,7 @@ class Rollout:
         self._renew_at = time.monotonic() + self._patience.lease_s / 3
         if lost:
             logger.warning("others took over %d groups whose leases this orchestrator did not renew in time", len(lost))
-            await self._cancel([place for place in lost if place in self._running])
+            await self._give_up([place for place in lost if place in self._running])
 
     async def _start_missing(self, version: int) -> None:
         """Start groups that may be made by now, are not in the buffer, and are not being made anywhere."""
@@ -195,13 +194,11 @@ class Rollout:
             )
 
     async def _give_up(self, places: Collection[GroupPlace]) -> None:
-        await self._cancel(places)
-        await self._leases.give_back(places)
-
-    async def _cancel(self, places: Collection[GroupPlace]) -> None:
+        """Stop making groups. The leases go first: closing sessions takes as long as the env servers take to answer."""
         tasks = [self._running.pop(place) for place in places]
         for task in tasks:
             task.cancel()
+        await self._leases.give_back(places)
         for ended in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(ended, Exception):  # the first one is raised elsewhere; the others would be lost
                 logger.error("a group failed while it was cancelled", exc_info=ended)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 
+from services.orchestrator.reachability import Reachability
 from services.orchestrator.status import Phase, Progress, Status
 from shared.problems import ProblemError
 from shared.service import Access, Scope, metrics_response
@@ -28,9 +29,13 @@ async def healthz(progress: Annotated[Progress, Depends(_progress)]) -> dict[str
 
 
 @router.get("/readyz")
-async def readyz(progress: Annotated[Progress, Depends(_progress)]) -> dict[str, str]:
-    """200 once the servers were found and fit the recipe."""
-    if progress.phase is Phase.STARTING:
+async def readyz(request: Request, progress: Annotated[Progress, Depends(_progress)]) -> dict[str, str]:
+    """200 once the servers were found and fit the recipe; for a service that follows jobs, while all can be reached."""
+    if request.app.state.follows:
+        reachability: Reachability = request.app.state.reachability
+        if missing := await reachability.missing():
+            raise ProblemError(503, "not-ready", "Not ready", "; ".join(missing), headers={"Retry-After": "1"})
+    elif progress.phase is Phase.STARTING:
         raise ProblemError(
             503,
             "not-ready",

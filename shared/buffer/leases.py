@@ -73,9 +73,8 @@ class GroupLeases:
         if places:
             await self._give_back(keys=[self._keys.leases], args=[self.holder, *map(_field, places)])
 
-    async def leave(self, places: Collection[GroupPlace]) -> None:
-        """End leases, and no longer count as being at work."""
-        await self.give_back(places)
+    async def leave(self) -> None:
+        """No longer count as being at work."""
         await self._redis.zrem(self._keys.makers, self.holder)
 
 

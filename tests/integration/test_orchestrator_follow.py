@@ -10,6 +10,7 @@ from shared.buffer import EventReader, JobStore
 from shared.recipe import load_recipe
 from shared.schemas.job import JobState
 from tests.orchestrator_stack import Stack, make_stack, read_groups, start_orchestrator
+from tests.processes import free_port
 
 
 @pytest.fixture
@@ -68,8 +69,8 @@ def test_one_job_after_the_other_and_one_that_cannot_be_served_is_failed(stack: 
         _wait(lambda: _status(url).get("phase") == "idle")
 
         second = _submit(stack, store, "second")
-        second.publish(0)
         store.transition(second.job, JobState.RUNNING)
+        second.publish(0)
         assert len(read_groups(second, 0)) == 3
         assert _status(url)["groups_added"] == 3, "each job is counted from zero"
         assert process.poll() is None
@@ -79,15 +80,32 @@ def test_a_job_that_is_no_longer_the_active_one_is_left_alone(stack: Stack, stor
     """A trainer service that stops leaves its job neither over nor active; a cancelled one is followed by the next."""
     first, second = _submit(stack, store, "first"), _submit(stack, store, "second")
     stack.control(fail=-1, status=503)
-    first.publish(0)
     store.transition(first.job, JobState.RUNNING)
+    first.publish(0)
     with start_orchestrator(stack, follow=True) as (_, url):
         _wait(lambda: _status(url).get("phase") == "rolling")
         store.transition(first.job, JobState.CANCELLED)
         _wait(lambda: _status(url).get("phase") == "idle")
         stack.control(fail=0)
-        second.publish(0)
         store.transition(second.job, JobState.RUNNING)
+        second.publish(0)
         assert len(read_groups(second, 0)) == 3
         assert _status(url)["job"] == second.job
     assert EventReader(stack.redis_url, first.job).read()[-1].payload["state"] == "cancelled"
+
+
+def test_ready_means_that_redis_and_the_servers_can_be_reached(stack: Stack) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    incomplete = make_stack(stack.folder, stack.job, stack.redis_url, stack.env_urls, nowhere)
+    with start_orchestrator(incomplete, follow=True) as (process, url):
+        _wait(lambda: bool(_status(url)))
+        answer = httpx.get(url + "/readyz")
+        assert (answer.status_code, answer.json()["type"]) == (503, "/problems/not-ready")
+        assert nowhere in answer.json()["detail"]
+        assert stack.env_urls not in answer.json()["detail"]
+        process.terminate()
+        process.wait(10)
+    with start_orchestrator(stack, follow=True) as (_, url):
+        _wait(lambda: bool(_status(url)))
+        assert httpx.get(url + "/readyz").status_code == 200
+        assert _status(url)["job"] is None

@@ -49,7 +49,8 @@ async def test_what_is_missing_is_shared_out_evenly(pair: tuple[GroupLeases, Gro
     await other.renew([])
     assert await one.take(STEP, room=100, held=0) == STEP[:3]
     assert await other.take(STEP, room=100, held=0) == STEP[3:]
-    await other.leave(STEP[3:])
+    await other.give_back(STEP[3:])
+    await other.leave()
     assert await one.take(STEP[3:], room=100, held=3) == STEP[3:]
 
 
