@@ -17,16 +17,19 @@ _COPY_BYTES = 1 << 20
 def appearing_folder(path: Path) -> Iterator[Path]:
     """A folder beside ``path`` to fill, which takes its name at the end of the block; on an error it is removed.
 
-    Raises `JobError` where something has the name already.
+    Raises `JobError` where something has the name already, and where the disk is full or may not be written to.
     """
     if path.exists():
         raise JobError(f"{path} exists already; remove it, or download to another place")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{path.name}.partial-", dir=path.parent) as partial:
-        content = Path(partial, "content")
-        content.mkdir()  # with the permissions of an ordinary folder, which a temporary one does not have
-        yield content
-        content.rename(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.partial-", dir=path.parent) as partial:
+            content = Path(partial, "content")
+            content.mkdir()  # with the permissions of an ordinary folder, which a temporary one does not have
+            yield content
+            content.rename(path)
+    except OSError as error:
+        raise JobError(f"cannot write {path}: {error.strerror}. Nothing was kept") from error
 
 
 def unpack(source: BinaryIO, folder: Path) -> int:
@@ -47,17 +50,17 @@ def unpack(source: BinaryIO, folder: Path) -> int:
 
 def _unpack_member(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: Path) -> int:
     target = folder / _safe_name(member)
-    if member.isdir():
-        target.mkdir(parents=True, exist_ok=True)
-        return 0
-    target.parent.mkdir(parents=True, exist_ok=True)
-    content = archive.extractfile(member)
-    assert content is not None, "a regular file has content"
     try:
+        if member.isdir():
+            target.mkdir(parents=True, exist_ok=True)
+            return 0
+        target.parent.mkdir(parents=True, exist_ok=True)
+        content = archive.extractfile(member)
+        assert content is not None, "a regular file has content"
         with target.open("xb") as file:
             shutil.copyfileobj(content, file, _COPY_BYTES)
-    except FileExistsError as error:
-        raise _refused(member, "is there twice") from error
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _refused(member, "has the name of another") from error
     return member.size
 
 

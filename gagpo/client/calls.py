@@ -42,8 +42,14 @@ class Call(Generic[Answer]):
 
 
 def submit(recipe: dict[str, JsonValue], job: str | None) -> Call[Job]:
-    """``POST /v1/jobs``."""
-    return Call("POST", "/v1/jobs", Job.model_validate_json, JobSubmission(recipe=recipe, id=job))
+    """``POST /v1/jobs``. Raises `JobError` for an id that is none, and for what JSON cannot say."""
+    try:
+        body = JobSubmission(recipe=recipe, id=job)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise JobError(f"{where} = {fault['input']!r}: {fault['msg']}") from error
+    return Call("POST", "/v1/jobs", Job.model_validate_json, body)
 
 
 def listing() -> Call[JobList]:

@@ -159,7 +159,7 @@ def _watch(client: Client, job: str) -> None:
                 view.show(event, standing)
         ended = client.get(job)
     out.print(outcome_line(ended), markup=False)
-    raise typer.Exit(EXIT_CODES[ended.state])
+    raise typer.Exit(EXIT_CODES.get(ended.state, 0))  # 0 also where somebody has resumed it within the moment
 
 
 def _view(standing: Standing) -> View:

@@ -55,7 +55,9 @@ def test_files_and_folders_come_out_as_they_went_in(tmp_path: Path) -> None:
         (special("link", tarfile.LNKTYPE, "../../evil"), "neither a file nor a folder"),
         (special("device", tarfile.CHRTYPE), "neither a file nor a folder"),
         (special("pipe", tarfile.FIFOTYPE), "neither a file nor a folder"),
-        (("config.json", b"another"), "is there twice"),
+        (("config.json", b"another"), "has the name of another"),
+        (("config.json/below", b"x"), "has the name of another"),
+        (special("config.json", tarfile.DIRTYPE), "has the name of another"),
     ],
 )
 def test_an_archive_that_could_do_harm_is_refused_and_leaves_nothing(
@@ -81,3 +83,10 @@ def test_what_is_there_already_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="exists already"), appearing_folder(tmp_path / "policy"):
         raise AssertionError("never begun")
     assert files_below(tmp_path) == {"policy/mine": b"precious"}
+
+
+def test_a_place_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    place = tmp_path / "file" / "policy"
+    with pytest.raises(JobError, match=r"cannot write .*/file/policy: File exists"), appearing_folder(place):
+        raise AssertionError("never begun")
