@@ -12,6 +12,7 @@ from gagpo.commands.errors import plain_errors
 from gagpo.commands.plan_output import show_plan
 from gagpo.plan import PlanRequest, make_plan
 from gagpo.plan.accelerators import GPUS, gpu
+from gagpo.plan.predict import Resources
 from shared.recipe import load_recipe
 
 console = Console(highlight=False)
@@ -34,7 +35,11 @@ def plan(
     measured: Annotated[
         Path | None, typer.Option(help="Folder of a run on such machines: take the costs and lengths from it.")
     ] = None,
-    measured_env_cores: Annotated[int | None, typer.Option(min=1, help="Env cores of that run.")] = None,
+    measured_env_cores: Annotated[
+        int | None, typer.Option(min=1, help="That run's env cores, if not the same.")
+    ] = None,
+    measured_policy_servers: Annotated[int, typer.Option(min=1, help="That run's policy servers.")] = 1,
+    measured_training_processes: Annotated[int, typer.Option(min=1, help="That run's training processes.")] = 1,
     override: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replace a key: rollout.group_size=4")
     ] = None,
@@ -57,7 +62,12 @@ def plan(
             model=model,
             turns=turns,
             measured=measured,
-            measured_env_cores=measured_env_cores or env_cores,
+            measured_with=Resources(
+                gpus=gpus,
+                env_cores=measured_env_cores or env_cores,
+                policy_servers=measured_policy_servers,
+                training_processes=measured_training_processes,
+            ),
         )
         made = make_plan(request)
     if as_json:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from gagpo.plan.costs import GenerationCosts, TrainingCosts, TransferCosts, UnitCosts
 from gagpo.plan.errors import PlanError
 from gagpo.plan.models import ModelSize
-from gagpo.plan.predict import PARALLEL_SHARE
+from gagpo.plan.predict import speed_up
 from gagpo.plan.workload import Workload
 
 DECODE_BANDWIDTH_SHARE = 0.6
@@ -121,7 +121,7 @@ def gpu_costs(
     A token takes 2 floating-point operations a weight forward and 4 backward; recomputing activations takes the forward
     ones a second time. A decoded token reads every weight once for the whole batch, and its own keys and values.
     """
-    serving = tensor_parallel * (PARALLEL_SHARE if tensor_parallel > 1 else 1.0)
+    serving = speed_up(tensor_parallel)
     bandwidth = accelerator.bandwidth * DECODE_BANDWIDTH_SHARE * serving
     arithmetic = 2 * size.parameters / accelerator.flops
     context = work.prompt_tokens + work.answer_tokens / 2

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gagpo.plan.costs import TrainingCosts, TransferCosts, UnitCosts
 from gagpo.plan.errors import PlanError
-from gagpo.plan.predict import LATENCY_S, Resources
+from gagpo.plan.predict import LATENCY_S, Resources, speed_up
 from gagpo.plan.rollout import simulate_rollout
 from gagpo.plan.workload import Workload, workload_of
 from shared.recipe import Recipe, load_recipe
@@ -62,10 +62,16 @@ def read_run(folder: Path) -> MeasuredRun:
     steps = [MeasuredStep.model_validate_json(line) for line in metrics.read_text().splitlines()]
     if len(steps) < _WARM_UP + 2:
         raise PlanError(f"--measured = {folder}: {len(steps)} training steps; {_WARM_UP + 2} are the least")
+    recipe = load_recipe(folder / "recipe.toml")
+    if recipe.rollout.max_staleness:
+        raise PlanError(
+            f"--measured = {folder}: with rollout.max_staleness = {recipe.rollout.max_staleness} groups were made while "
+            "the trainer trained, so nothing tells how long that took; take a run with 0"
+        )
     counted = steps[_WARM_UP:]
     before = steps[_WARM_UP - 1 : -1]
     rollout = [step.seconds_wait + last.seconds_checkpoint for step, last in zip(counted, before, strict=True)]
-    return MeasuredRun(load_recipe(folder / "recipe.toml"), counted, sum(rollout) / len(rollout))
+    return MeasuredRun(recipe, counted, sum(rollout) / len(rollout))
 
 
 def measured_workload(run: MeasuredRun, recipe: Recipe) -> Workload:
@@ -96,7 +102,7 @@ def measured_costs(run: MeasuredRun, base: UnitCosts, weight_bytes: float, resou
     simulated rollout takes as long as the measured one did. Raises `PlanError` where no factor does that.
     """
     work = measured_workload(run, run.recipe)
-    training = _training(run, work)
+    training = _training(run, work, resources.training_processes)
     push_s = sum(step.seconds_push for step in run.steps) / len(run.steps)
     costs = replace(
         base,
@@ -109,9 +115,9 @@ def measured_costs(run: MeasuredRun, base: UnitCosts, weight_bytes: float, resou
     return costs.with_slower_generation(_generation_factor(work, costs, run.rollout_s - LATENCY_S, resources))
 
 
-def _training(run: MeasuredRun, work: Workload) -> TrainingCosts:
+def _training(run: MeasuredRun, work: Workload, processes: int) -> TrainingCosts:
     steps, passes = run.steps, int(work.old_logprobs) + int(work.reference)
-    computed = sum(step.tokens_trained for step in steps) * work.computed_share
+    computed = sum(step.tokens_trained for step in steps) * work.computed_share / speed_up(processes)
     update_s = sum(step.seconds_update for step in steps) / computed
     known_s = sum(step.seconds_old_logprobs for step in steps) / (computed / work.epochs)
     other = [
@@ -148,7 +154,7 @@ def _generation_factor(work: Workload, costs: UnitCosts, rollout_s: float, resou
     if not simulated(low) < rollout_s < simulated(high):
         raise PlanError(
             f"--measured: no speed of generation explains a rollout of {rollout_s:.1f} s with {resources.env_cores} "
-            "env cores and one policy server; the run must have overlapped (max_staleness) or had other servers"
+            f"env cores and {resources.policy_servers} policy servers; did it have others?"
         )
     for _ in range(_BISECTIONS):
         middle = math.sqrt(low * high)

@@ -39,8 +39,9 @@ class PlanRequest:
     turns: float | None = None
     """Mean length of an episode, where no run tells."""
     measured: Path | None = None
-    """Folder of a run to learn the costs from; it had one policy server, and these env cores."""
-    measured_env_cores: int = 1
+    """Folder of a run to learn the costs from, on machines of the same kind."""
+    measured_with: Resources | None = None
+    """What that run had; needed with ``measured``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +134,10 @@ def _costs(request: PlanRequest, model: ModelSize, work: Workload, run: Measured
     base = _base_costs(request, model, work)
     if run is None:
         return base
+    if request.measured_with is None:
+        raise PlanError("a run's costs mean nothing without the resources that it had")
     weight_bytes = float(model.parameters * NUMBER_BYTES[run.recipe.model.dtype])
-    had = Resources(gpus=request.gpus, env_cores=request.measured_env_cores, policy_servers=1, training_processes=1)
-    return measured_costs(run, base, weight_bytes, had)
+    return measured_costs(run, base, weight_bytes, request.measured_with)
 
 
 def _base_costs(request: PlanRequest, model: ModelSize, work: Workload) -> UnitCosts:

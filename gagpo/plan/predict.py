@@ -84,8 +84,7 @@ def predict(work: Workload, costs: UnitCosts, weight_bytes: float, resources: Re
 
 def _training(work: Workload, costs: UnitCosts, weight_bytes: float, processes: int) -> dict[str, float]:
     tokens = work.trained_tokens * work.computed_share
-    if processes > 1:
-        tokens /= processes * PARALLEL_SHARE
+    tokens /= speed_up(processes)
     forward_passes = int(work.old_logprobs) + int(work.reference)
     return {
         "log-probs": forward_passes * tokens * costs.training.forward_token_s,
@@ -93,6 +92,11 @@ def _training(work: Workload, costs: UnitCosts, weight_bytes: float, processes: 
         "push": costs.push.seconds(weight_bytes),
         "other": costs.training.fixed_s,
     }
+
+
+def speed_up(processes: int) -> float:
+    """How much more several processes do than one."""
+    return processes * PARALLEL_SHARE if processes > 1 else 1.0
 
 
 def _by_station(rollout: RolloutSpeed, seconds: float) -> dict[str, float]:

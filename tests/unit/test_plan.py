@@ -17,7 +17,7 @@ from gagpo.plan.models import model_size
 from gagpo.plan.predict import Resources, predict
 from gagpo.plan.rollout import RolloutSpeed, Station, simulate_rollout
 from gagpo.plan.workload import Workload, workload_of
-from shared.recipe import load_recipe
+from shared.recipe import load_recipe, save_recipe
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 SMALL_POLICY = CONFIGS / "small-policy"
@@ -32,6 +32,7 @@ COSTS = replace(
     generation=GenerationCosts(iteration_s=0.1, decode_s=0.0, prefill_s=0.0),
     shared_machine=False,
 )
+TWO_CORES = Resources(gpus=0, env_cores=2, policy_servers=1, training_processes=1)
 ONE_EACH = Resources(gpus=0, env_cores=1, policy_servers=1, training_processes=1)
 
 
@@ -158,9 +159,9 @@ def test_what_does_not_fit_into_memory_is_said() -> None:
     assert plan.resources.most_running < 128
 
 
-def _write_run(folder: Path, *, waited: float, update: float) -> None:
+def _write_run(folder: Path, *, waited: float, update: float, staleness: int = 0) -> None:
     folder.mkdir()
-    (folder / "recipe.toml").write_bytes(RECIPE.read_bytes().replace(b'"small-policy"', f'"{SMALL_POLICY}"'.encode()))
+    save_recipe(load_recipe(RECIPE, [f"rollout.max_staleness={staleness}"]), folder / "recipe.toml")
     line = {
         "samples": 1152,
         "episodes": 128,
@@ -183,7 +184,7 @@ def test_costs_from_a_run_predict_that_run(tmp_path: Path) -> None:
     recipe = load_recipe(RECIPE)
     plan = make_plan(
         PlanRequest(
-            recipe, gpus=0, env_cores=2, accelerator=gpu("h100"), measured=tmp_path / "run", measured_env_cores=2
+            recipe, gpus=0, env_cores=2, accelerator=gpu("h100"), measured=tmp_path / "run", measured_with=TWO_CORES
         )
     )
     assert plan.workload.measured
@@ -194,9 +195,14 @@ def test_costs_from_a_run_predict_that_run(tmp_path: Path) -> None:
 
 
 def test_a_run_that_says_too_little_is_refused(tmp_path: Path) -> None:
-    request = PlanRequest(load_recipe(RECIPE), gpus=0, env_cores=2, accelerator=gpu("h100"), measured=tmp_path)
+    request = PlanRequest(
+        load_recipe(RECIPE), gpus=0, env_cores=2, accelerator=gpu("h100"), measured=tmp_path, measured_with=TWO_CORES
+    )
     with pytest.raises(PlanError, match=r"no metrics\.jsonl"):
         make_plan(request)
+    _write_run(tmp_path / "ahead", waited=6.0, update=2.0, staleness=1)
+    with pytest.raises(PlanError, match="max_staleness = 1"):
+        make_plan(replace(request, measured=tmp_path / "ahead"))
     _write_run(tmp_path / "run", waited=0.05, update=2.0)
     with pytest.raises(PlanError, match="no speed of generation explains"):
         make_plan(replace(request, measured=tmp_path / "run"))
