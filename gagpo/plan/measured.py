@@ -65,8 +65,8 @@ def read_run(folder: Path) -> MeasuredRun:
     recipe = load_recipe(folder / "recipe.toml")
     if recipe.rollout.max_staleness:
         raise PlanError(
-            f"--measured = {folder}: with rollout.max_staleness = {recipe.rollout.max_staleness} groups were made while "
-            "the trainer trained, so nothing tells how long that took; take a run with 0"
+            f"--measured = {folder}: with rollout.max_staleness = {recipe.rollout.max_staleness} groups were made "
+            "while the trainer trained, so nothing tells how long that took; take a run with 0"
         )
     counted = steps[_WARM_UP:]
     before = steps[_WARM_UP - 1 : -1]

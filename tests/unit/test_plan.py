@@ -142,7 +142,7 @@ def test_published_models_have_the_size_in_their_name() -> None:
 
 
 def test_gpus_are_shared_out_so_that_the_step_is_shortest() -> None:
-    recipe = load_recipe(QWEN)
+    recipe = load_recipe(QWEN, ["rollout.groups_per_step=4", "sampling.max_tokens=128"])
     best = make_plan(PlanRequest(recipe, gpus=4, env_cores=8, accelerator=gpu("h100")))
     assert best.resources.policy_servers + best.resources.training_processes == 4
     for servers in (1, 2, 3):
