@@ -9,6 +9,7 @@ from shared.problems import install_problem_handlers
 from shared.service.auth import Access, BearerAuth
 from shared.service.limits import MAX_BODY_BYTES, BodyLimit
 from shared.service.requests import RequestRecord
+from shared.service.stopping import StoppingAnswer
 from shared.service.tokens import Tokens
 
 
@@ -21,7 +22,7 @@ def install_service(
     registry: CollectorRegistry,
     max_body_bytes: int | None = MAX_BODY_BYTES,
 ) -> None:
-    """Problem documents, request ids, the count of requests, tokens and the limit on bodies.
+    """Problem documents, also when the service stops; request ids, the count of requests, tokens, the limit on bodies.
 
     ``service`` is the word in the metrics' names; ``registry`` gets the count of requests. A limit of None is for an
     app whose routes bound what they read by themselves. Without any token for the service's scopes everybody may use
@@ -33,4 +34,5 @@ def install_service(
         app.add_middleware(BodyLimit, most_bytes=max_body_bytes)
     if any(tokens.open(scope) for rule in access for scope in rule.scopes):
         app.add_middleware(BearerAuth, tokens=tokens, access=access)
+    app.add_middleware(StoppingAnswer)
     app.add_middleware(RequestRecord, service=service, registry=registry)

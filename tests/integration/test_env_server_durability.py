@@ -49,6 +49,31 @@ def test_sessions_of_a_killed_server_go_on_at_another_one() -> None:
             assert went_on.json()["observation"] == "You walk north. Room 2 of 5. A coin lies here."
 
 
+def test_a_server_that_is_told_to_stop_answers_what_it_was_asked_and_another_goes_on() -> None:
+    with start_redis() as redis, start_env_server(REDIS_URL=redis) as second:
+        with start_env_server(REDIS_URL=redis) as first, ThreadPoolExecutor() as pool:
+            ids = open_group(first.url)
+            asked = [pool.submit(step, first.url, session_id, 0, "sleep 0.4") for session_id in ids]
+            time.sleep(0.2)
+            first.stop()
+            answered = [one.result().json() for one in asked]
+            assert [answer["observation"][:10] for answer in answered] == ["You slept."] * 4
+        for session_id, answer in zip(ids, answered, strict=True):
+            assert step(second.url, session_id, 0, "sleep 0.4").json() == answer
+            assert step(second.url, session_id, 1, "north").json()["step_index"] == 2
+
+
+def test_a_step_that_hangs_does_not_keep_a_server_from_stopping() -> None:
+    with start_env_server(GAGPO_ENV_STEP_DEADLINE_S="600") as server, ThreadPoolExecutor() as pool:
+        (session_id,) = open_group(server.url, count=1)
+        hanging = pool.submit(step, server.url, session_id, 0, "sleep 600")
+        time.sleep(0.3)
+        asked = time.monotonic()
+        server.stop()
+        assert time.monotonic() - asked < 10
+        assert (hanging.result().status_code, hanging.result().json()["type"]) == (503, "/problems/stopping")
+
+
 def test_a_server_that_starts_again_has_its_sessions() -> None:
     with start_redis() as redis:
         with start_env_server(REDIS_URL=redis) as server:

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
+import pytest
 
 from gagpo import redis_server
 from shared.buffer import GroupReader
@@ -46,7 +47,8 @@ def test_a_group_that_cannot_be_finished_is_dropped_and_said_to_be(stack: Stack)
         assert httpx.get(url + "/v1/status").json()["groups_dropped"] == 3
 
 
-def test_episodes_go_on_when_one_of_two_env_servers_dies(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+def test_episodes_go_on_when_one_of_two_env_servers_dies(tmp_path: Path, ending: str) -> None:
     model = write_tokenizer(tmp_path / "model", WORDS)
     with ExitStack() as running:
         redis_url = running.enter_context(start_redis())
@@ -58,7 +60,9 @@ def test_episodes_go_on_when_one_of_two_env_servers_dies(tmp_path: Path) -> None
         with start_orchestrator(stack) as (_, url):
             while len(stack.requests()) < 20:
                 time.sleep(0.05)
-            second.kill()
+            asked = time.monotonic()
+            second.kill() if ending == "kill" else second.stop()
+            assert time.monotonic() - asked < 10
             assert len(read_groups(stack, 0)) == 3
             assert httpx.get(url + "/v1/status").json()["episodes_retried"] == 0
         stack.channel.close()
