@@ -3,11 +3,13 @@
 import io
 import json
 import tarfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from shared.schemas.job import CheckpointList, JobList, JobState
@@ -42,7 +44,10 @@ def test_jobs_wait_for_their_turn_train_and_leave_checkpoints(
     assert system.store().active() == "first"
     assert trainer.post("second/cancel").json()["state"] == "cancelled"
 
-    system.add_groups("first", range(2))
+    system.add_groups("first", range(1))
+    trainer.wait_for_version("first", 1)
+    _check_metrics_of_a_step(trainer)
+    system.add_groups("first", range(1, 2))
     done = trainer.wait_for("first", JobState.COMPLETED)
     assert (done.policy_version, done.steps, done.reason) == (2, 2, "all training steps are done")
     assert [version for version, _ in system.endpoint.history] == [0, 1, 2]
@@ -58,6 +63,25 @@ def test_jobs_wait_for_their_turn_train_and_leave_checkpoints(
     text = httpx.get(f"{trainer.process.url}/metrics").text
     assert 'gagpo_trainer_jobs{state="completed"} 1.0' in text
     assert "gagpo_trainer_jobs_submitted_total 2.0" in text
+
+
+def _check_metrics_of_a_step(trainer: TrainerUnderTest) -> None:
+    give_up = time.monotonic() + 20
+    while "gagpo_trainer_step_seconds{" not in (text := httpx.get(f"{trainer.process.url}/metrics").text):
+        assert time.monotonic() < give_up, text
+        time.sleep(0.1)
+    shown: dict[str, dict[str, float]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            shown.setdefault(sample.name, {})[",".join(sample.labels.values())] = sample.value
+    metrics = trainer.show("first").metrics
+    assert shown["gagpo_trainer_step_seconds"]["update"] == metrics["seconds_update"] > 0
+    assert shown["gagpo_trainer_staleness_versions"]["max"] == metrics["staleness_max"]
+    assert shown["gagpo_trainer_update"]["loss"] == metrics["loss"]
+    assert shown["gagpo_trainer_tokens_per_second"]["trained"] == metrics["tokens_per_s_trained"] > 0
+    assert shown["gagpo_trainer_success_ratio"] == {"maze": metrics["success_rate"]}
+    assert shown["gagpo_trainer_score_mean"] == {"maze": metrics["mean_score"]}
+    assert shown["gagpo_trainer_policy_version"] == {"": 1}
 
 
 def _check_checkpoints(trainer: TrainerUnderTest, folder: Path) -> None:

@@ -1,10 +1,12 @@
 """Prometheus metrics of the trainer service, in a registry of their own so that two may live in one process."""
 
 from collections import Counter as Count
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
+from pydantic import JsonValue
 
+from services.trainer.server.step_metrics import StepMetrics
 from shared.schemas.job import Job, JobState
 
 
@@ -34,8 +36,11 @@ class TrainerMetrics:
         )
         self.streams = Gauge("gagpo_trainer_streams", "Streams of events and logs being read", registry=self.registry)
 
-    def show(self, jobs: Sequence[Job]) -> None:
-        """Set what follows from the jobs."""
+        self._step = StepMetrics(self.registry)
+
+    def show(self, jobs: Sequence[Job], latest_step: Mapping[str, JsonValue]) -> None:
+        """Set what follows from the jobs and from the metrics of the running one's latest training step."""
+        self._step.show(latest_step)
         count = Count(job.state for job in jobs)
         for state in JobState:
             self.jobs.labels(state.value).set(count[state])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from shared.recipe import Recipe, save_recipe
 from shared.schemas.job import Checkpoint
+from shared.telemetry import readable
 
 LAST_LINES = 12
 _LAST_BYTES = 16 * 1024
@@ -73,7 +74,7 @@ class RunFolder:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(since, size - _LAST_BYTES))
             text = file.read().decode(errors="replace")
-        return "\n".join(text.splitlines()[-LAST_LINES:])
+        return "\n".join(readable(line) for line in text.splitlines()[-LAST_LINES:])
 
     def log_size(self) -> int:
         """Bytes of the log so far."""

@@ -42,5 +42,6 @@ async def readyz(service: Annotated[TrainerService, Depends(trainer)]) -> Health
 @router.get("/metrics")
 async def metrics(service: Annotated[TrainerService, Depends(trainer)]) -> Response:
     """Prometheus metrics."""
-    service.metrics.show(await service.store.all())
+    job = service.supervisor.job
+    service.metrics.show(await service.store.all(), await service.latest_step(job) if job is not None else {})
     return metrics_response(service.metrics.registry)

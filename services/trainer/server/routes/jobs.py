@@ -3,11 +3,10 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response, status
-from pydantic import JsonValue
 
 from services.trainer.server.service import TrainerService, trainer
 from services.trainer.server.submission import fit, new_id, notes, read_recipe
-from shared.buffer import AsyncEventReader, AsyncEventWriter, IllegalTransitionError, JobConflictError
+from shared.buffer import AsyncEventWriter, IllegalTransitionError, JobConflictError
 from shared.problems import ProblemError
 from shared.recipe import Recipe
 from shared.schemas.job import Job, JobDetail, JobList, JobState, JobSubmission
@@ -17,9 +16,6 @@ Service = Annotated[TrainerService, Depends(trainer)]
 
 NOTE_EVENT = "note"
 """Kind of the event that tells a submitter what may surprise; its payload has ``message``."""
-
-STEP_EVENT = "step"
-"""Kind of the event with a training step's metrics."""
 
 
 @router.post("", status_code=status.HTTP_201_CREATED, responses={200: {"description": "The job was there already."}})
@@ -52,12 +48,7 @@ async def show(job_id: str, service: Service) -> JobDetail:
     job = await service.job(job_id)
     recipe = await service.store.recipe(job.id)
     assert recipe is not None, "a job is stored together with its recipe"
-    events = AsyncEventReader(service.settings.redis_url, job.id)
-    try:
-        latest = await events.last(STEP_EVENT)
-    finally:
-        await events.close()
-    metrics: dict[str, JsonValue] = {} if latest is None else latest.payload
+    metrics = await service.latest_step(job.id)
     return JobDetail(**job.model_dump(), recipe=recipe.model_dump(mode="json"), metrics=metrics)
 
 
