@@ -228,10 +228,15 @@ class Trainer:
 
 
 @contextmanager
-def start_trainer(job: str, recipe: Path, run_dir: Path, redis_url: str, policy_url: str) -> Iterator[Trainer]:
-    """``python -m services.trainer``; killed at the end if it still runs."""
+def start_trainer(
+    job: str, recipe: Path, run_dir: Path, redis_url: str, policy_url: str, processes: int = 1
+) -> Iterator[Trainer]:
+    """``python -m services.trainer``, by torchrun for more than one process; killed at the end if it still runs."""
     log = run_dir.parent / f"{run_dir.name}.log"
-    command = [sys.executable, "-m", "services.trainer", "--job", job, "--recipe", str(recipe)]
+    command = [sys.executable, "-m"]
+    if processes > 1:
+        command += ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
+    command += ["services.trainer", "--job", job, "--recipe", str(recipe)]
     command += ["--run-dir", str(run_dir), "--redis-url", redis_url, "--policy-url", policy_url, "--threads", "1"]
     variables = {name: value for name, value in os.environ.items() if not name.startswith("GAGPO_")}
     with log.open("ab") as output:

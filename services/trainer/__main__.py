@@ -1,5 +1,7 @@
 """``python -m services.trainer``: train one job; the same command again goes on from the last checkpoint.
 
+On several processes: ``torchrun --nproc-per-node N -m services.trainer``, with any N at every start.
+
 Exit codes: 0 the job is complete (or was cancelled), 128 + n stopped by signal n and resumable, 1 failed.
 """
 
@@ -9,13 +11,14 @@ import os
 import sys
 from pathlib import Path
 
-import torch
-
+from services.trainer.distributed import World, is_lost_peer, join_world, set_threads
+from services.trainer.learner import End, follow
 from services.trainer.outputs import Outputs, RunPlace
 from services.trainer.stopping import StopFlag, StoppedError
 from services.trainer.worker import Worker
 from shared.buffer import GroupReader
-from shared.recipe import load_recipe
+from shared.child_process import die_with_parent
+from shared.recipe import Recipe, load_recipe
 from shared.schemas.job import JobState
 from shared.telemetry import configure_logging, log_context
 
@@ -26,11 +29,9 @@ def main(argv: list[str] | None = None) -> int:
     """Parse arguments, train, and return the exit code."""
     arguments = _parser().parse_args(argv)
     configure_logging("trainer")
-    world = int(os.environ.get("WORLD_SIZE", "1"))
-    if world != 1:
-        raise SystemExit(f"WORLD_SIZE = {world}: this trainer runs as one process; start it with --nproc-per-node 1")
-    if arguments.threads:
-        torch.set_num_threads(arguments.threads)
+    set_threads(arguments.threads)
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        die_with_parent()  # torchrun, when it is killed, leaves its processes behind
     place = RunPlace(
         job=arguments.job,
         run_dir=arguments.run_dir.resolve(),
@@ -45,17 +46,29 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def train(place: RunPlace, recipe_file: Path, flag: StopFlag, step_deadline_s: float) -> int:
-    """Train a job to its end and tell Redis how it ended. Returns the exit code."""
+    """Train a job to its end, as the process that torchrun made this one. Returns the exit code."""
     recipe = load_recipe(recipe_file)
+    wait_s = max(step_deadline_s, 2 * recipe.weights.push_timeout_s)
+    with join_world(wait_s, sharded=recipe.model.dtype == "bfloat16") as world:
+        if world.rank > 0:
+            return follow(recipe, world, flag)
+        exit_code = lead(place, recipe, flag, step_deadline_s, world)
+        world.tell(End(exit_code))
+        return exit_code
+
+
+def lead(place: RunPlace, recipe: Recipe, flag: StopFlag, step_deadline_s: float, world: World) -> int:
+    """Train a job to its end and tell Redis how it ended. Returns the exit code."""
     with Outputs(place, recipe, flag) as outputs, GroupReader(place.redis_url, place.job) as reader:
         try:
-            ending = Worker(recipe, reader, outputs, flag, step_deadline_s).run()
+            ending = Worker(recipe, reader, outputs, flag, step_deadline_s, world).run()
         except StoppedError as stopped:
             log.info("%s; the same command goes on from the last checkpoint", stopped)
             outputs.end(None, str(stopped))
             return 0 if stopped.signal_number is None else 128 + stopped.signal_number
         except Exception as error:
-            outputs.end(JobState.FAILED, f"{type(error).__name__}: {error}")
+            state = None if is_lost_peer(error) else JobState.FAILED
+            outputs.end(state, f"{type(error).__name__}: {error}")
             raise
         outputs.end(JobState.COMPLETED, ending.value)
         log.info("complete: %s", ending.value)
@@ -75,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
         help="address at which policy servers reach this process when weights.transport is http",
     )
     parser.add_argument("--step-deadline-s", type=float, default=3600.0, help="longest wait for a step's groups")
-    parser.add_argument("--threads", type=int, default=0, help="torch threads; 0 leaves it to torch")
+    parser.add_argument("--threads", type=int, default=0, help="torch threads of a process; 0: its share of the cores")
     return parser
 
 

@@ -7,7 +7,9 @@ All this is a matter of speed and memory only; sums over samples don't depend on
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import heapify, heapreplace
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from torch import Tensor
 from shared.trajectory import Step
 
 Rows = NDArray[np.int64]
+Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +47,15 @@ class Samples:
         """Prompt and action tokens of all samples."""
         return sum(len(sequence) for sequence in self.sequences)
 
+    def to(self, device: torch.device) -> "Samples":
+        """The same with its tensors on a device."""
+        return replace(
+            self,
+            advantages=self.advantages.to(device),
+            rollout_logprobs=self.rollout_logprobs.to(device),
+            mask=self.mask.to(device),
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MicroBatch:
@@ -61,6 +73,19 @@ class MicroBatch:
     """The action tokens themselves. Shape (T,)."""
     places: tuple[Tensor, Tensor]
     """Where each action token belongs in an array of shape (B, A)."""
+
+    def to(self, device: torch.device) -> "MicroBatch":
+        """The same on a device."""
+        if device.type == "cpu":
+            return self
+        return MicroBatch(
+            samples=self.samples.to(device),
+            input_ids=self.input_ids.to(device),
+            rows=self.rows.to(device),
+            positions=self.positions.to(device),
+            targets=self.targets.to(device),
+            places=(self.places[0].to(device), self.places[1].to(device)),
+        )
 
 
 def make_samples(steps: Sequence[Step], episodes: Sequence[int], advantages: NDArray[np.float64]) -> Samples:
@@ -87,16 +112,31 @@ def make_samples(steps: Sequence[Step], episodes: Sequence[int], advantages: NDA
     )
 
 
-def micro_batches(samples: Samples, chosen: Rows, token_budget: int) -> list[MicroBatch]:
-    """The chosen samples in micro batches of at most ``token_budget`` padded tokens (or one row), by length."""
+def micro_batches(samples: Samples, chosen: Rows, token_budget: int, rank: int = 0, ranks: int = 1) -> list[MicroBatch]:
+    """The chosen samples in micro batches of at most ``token_budget`` padded tokens (or one row), by length.
+
+    Of several processes, ``rank`` gets its share. All get equally many, which may take empty ones: sharded weights are
+    gathered for a forward pass by all at once.
+    """
     rows = sorted(_shared_rows(samples, chosen), key=lambda row: len(row.tokens))
-    batches: list[MicroBatch] = []
-    start = 0
-    for stop in range(1, len(rows) + 1):
-        if stop == len(rows) or (stop + 1 - start) * len(rows[stop].tokens) > token_budget:
-            batches.append(_micro_batch(samples, rows[start:stop]))
-            start = stop
-    return batches
+    shares = [_cut(share, token_budget) for share in deal(rows, [len(row.tokens) for row in rows], ranks)]
+    batches = [_micro_batch(samples, part) for part in shares[rank]]
+    missing = max(len(parts) for parts in shares) - len(batches)
+    return batches + [_empty_micro_batch() for _ in range(missing)]
+
+
+def deal(things: Sequence[Thing], sizes: Sequence[int], ranks: int) -> list[list[Thing]]:
+    """Things for each rank, in the order given, so that the sums of their sizes differ little: the largest go first."""
+    if ranks == 1:
+        return [list(things)]
+    loads = [(0, rank) for rank in range(ranks)]
+    heapify(loads)
+    taken: list[list[int]] = [[] for _ in range(ranks)]
+    for place in sorted(range(len(things)), key=lambda place: -sizes[place]):
+        load, rank = loads[0]
+        taken[rank].append(place)
+        heapreplace(loads, (load + sizes[place], rank))
+    return [[things[place] for place in sorted(places)] for places in taken]
 
 
 @dataclass(slots=True, eq=False)
@@ -123,6 +163,23 @@ def _shared_rows(samples: Samples, chosen: Rows) -> list[_Row]:
             rows.append(_Row(samples.sequences[sample][:-1], [sample]))
         longer = tokens
     return rows
+
+
+def _cut(rows: Sequence[_Row], token_budget: int) -> list[Sequence[_Row]]:
+    """Rows, sorted by length, in parts of at most ``token_budget`` padded tokens, or of one row."""
+    parts: list[Sequence[_Row]] = []
+    start = 0
+    for stop in range(1, len(rows) + 1):
+        if stop == len(rows) or (stop + 1 - start) * len(rows[stop].tokens) > token_budget:
+            parts.append(rows[start:stop])
+            start = stop
+    return parts
+
+
+def _empty_micro_batch() -> MicroBatch:
+    """A forward pass of one token without any sample."""
+    none = torch.zeros(0, dtype=torch.long)
+    return MicroBatch(none, torch.zeros(1, 1, dtype=torch.long), none, none, none, (none, none))
 
 
 def _micro_batch(samples: Samples, rows: Sequence[_Row]) -> MicroBatch:

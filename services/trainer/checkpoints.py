@@ -1,7 +1,7 @@
 """Checkpoints: the model as Hugging Face safetensors with its tokenizer, and beside it what training needs to go on.
 
     step-000010/model.safetensors, config.json, tokenizer…      loads with ``AutoModelForCausalLM.from_pretrained``
-    step-000010/trainer/state.json, tensors.safetensors         optimizer moments, random state, consumed groups
+    step-000010/trainer/state.json, *.safetensors               consumed groups, optimizer moments, random state
 
 Written under another name and renamed, so a checkpoint is whole or not there. No pickle in it.
 """
@@ -9,13 +9,11 @@ Written under another name and renamed, so a checkpoint is whole or not there. N
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-import torch
 from pydantic import JsonValue
-from safetensors.torch import load_file, save_file
-from torch import Tensor
 from transformers import PreTrainedModel
 
 _PREFIX = "step-"
@@ -57,8 +55,11 @@ class CheckpointStore:
         for leftover in folder.glob(".*.part"):  # of a trainer that was killed while writing
             shutil.rmtree(leftover)
 
-    def save(self, model: PreTrainedModel, optimizer: torch.optim.Optimizer, state: TrainerState) -> Path:
-        """Write a checkpoint, then remove the oldest ones beyond ``keep``."""
+    def save(self, model: PreTrainedModel, save_optimizer: Callable[[Path], None], state: TrainerState) -> Path:
+        """Write a checkpoint, then remove the oldest ones beyond ``keep``.
+
+        ``model`` has all its weights, and ``save_optimizer`` writes the optimizer's state into the folder it is given.
+        """
         target = self._folder / f"{_PREFIX}{state.version:06d}"
         part = target.with_name(f".{target.name}.part")
         shutil.rmtree(part, ignore_errors=True)
@@ -68,7 +69,7 @@ class CheckpointStore:
                 shutil.copy2(file, part / file.name)
         trainer = part / "trainer"
         trainer.mkdir()
-        save_file(_tensors(model, optimizer), trainer / "tensors.safetensors")
+        save_optimizer(trainer)
         (trainer / "state.json").write_text(json.dumps(asdict(state)))
         _to_disk(part)
         shutil.rmtree(target, ignore_errors=True)
@@ -91,26 +92,6 @@ def read_state(checkpoint: Path) -> TrainerState:
     fields = json.loads((checkpoint / "trainer" / "state.json").read_text())
     fields["consumed"] = [(step, index) for step, index in fields["consumed"]]
     return TrainerState(**fields)
-
-
-def restore(checkpoint: Path, model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> None:
-    """Put the optimizer's and torch's random state back. ``model`` was loaded from the same checkpoint."""
-    tensors = load_file(checkpoint / "trainer" / "tensors.safetensors")
-    torch.set_rng_state(tensors["rng"])
-    for name, parameter in model.named_parameters():
-        moments = {
-            key: tensors[f"{key}/{name}"] for key in ("step", "exp_avg", "exp_avg_sq") if f"{key}/{name}" in tensors
-        }
-        if moments:
-            optimizer.state[parameter] = moments
-
-
-def _tensors(model: PreTrainedModel, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    tensors = {"rng": torch.get_rng_state()}
-    for name, parameter in model.named_parameters():
-        for key, value in optimizer.state.get(parameter, {}).items():
-            tensors[f"{key}/{name}"] = value.contiguous()
-    return tensors
 
 
 def _to_disk(folder: Path) -> None:

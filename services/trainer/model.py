@@ -9,6 +9,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from services.trainer.batching import MicroBatch
+from services.trainer.distributed import ALONE, World
 from shared.recipe import ModelSettings
 
 # A bar for every version that is exported would fill the log.
@@ -19,22 +20,30 @@ class ModelError(ValueError):
     """A model that cannot be trained here; the message names the remedy."""
 
 
-def load_policy(path: Path, settings: ModelSettings) -> PreTrainedModel:
-    """The model in ``path`` in the recipe's precision, ready for gradients. Raises `ModelError`."""
+def load_policy(path: Path, settings: ModelSettings, world: World = ALONE) -> PreTrainedModel:
+    """The model in ``path``, ready for gradients. Raises `ModelError`.
+
+    Its weights are float32 whatever the recipe's precision: most updates are too small for a bfloat16 number to change.
+    """
     if settings.lora_rank:
         raise ModelError(f"model.lora_rank = {settings.lora_rank}: adapters are not trained yet, set it to 0")
-    model = _load(path, settings)
+    model = _load(path, torch.float32, world)
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         model.train()  # recomputing happens in this mode only; dropout is refused below, so nothing else changes
     return model
 
 
-def load_reference(path: Path, settings: ModelSettings) -> PreTrainedModel:
-    """The model in ``path`` as the frozen reference of the KL term."""
-    model = _load(path, settings)
+def load_reference(path: Path, settings: ModelSettings, world: World = ALONE) -> PreTrainedModel:
+    """The model in ``path`` in the recipe's precision as the frozen reference of the KL term."""
+    model = _load(path, computing_dtype(settings), world)
     model.requires_grad_(requires_grad=False)
     return model
+
+
+def computing_dtype(settings: ModelSettings) -> torch.dtype:
+    """The precision of forward and backward passes."""
+    return torch.bfloat16 if settings.dtype == "bfloat16" else torch.float32
 
 
 def action_logprobs(model: PreTrainedModel, batch: MicroBatch, width: int, temperature: float) -> Tensor:
@@ -52,10 +61,10 @@ def action_logprobs(model: PreTrainedModel, batch: MicroBatch, width: int, tempe
     return logprobs
 
 
-def _load(path: Path, settings: ModelSettings) -> PreTrainedModel:
+def _load(path: Path, dtype: torch.dtype, world: World) -> PreTrainedModel:
     try:
         model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            path, dtype=getattr(torch, settings.dtype), attn_implementation="sdpa", local_files_only=True
+            path, dtype=dtype, attn_implementation="sdpa", local_files_only=True
         )
     except OSError as error:
         raise ModelError(
@@ -70,4 +79,5 @@ def _load(path: Path, settings: ModelSettings) -> PreTrainedModel:
     if any(isinstance(part, nn.Dropout) and part.p > 0 for part in model.modules()):
         raise ModelError(f"{path} has dropout: set its probabilities to 0 in config.json, so that log π is a number")
     model.eval()
-    return model
+    # A model that is to be sharded may not fit on one device: then it moves there block by block.
+    return model if world.mesh is not None else model.to(world.device)

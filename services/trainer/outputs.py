@@ -2,13 +2,13 @@
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import torch
 from transformers import PreTrainedModel
 
 from services.trainer.checkpoints import CheckpointStore, TrainerState
@@ -112,11 +112,15 @@ class Outputs:
         return seconds
 
     def checkpoint(
-        self, model: PreTrainedModel, optimizer: torch.optim.Optimizer, state: TrainerState, reader: GroupReader
+        self,
+        model: PreTrainedModel,
+        save_optimizer: Callable[[Path], None],
+        state: TrainerState,
+        reader: GroupReader,
     ) -> float:
         """Write a checkpoint, then release the groups that it covers. Returns the seconds it took."""
         start = time.perf_counter()
-        written = self.checkpoints.save(model, optimizer, state)
+        written = self.checkpoints.save(model, save_optimizer, state)
         released = reader.release(state.version)
         seconds = time.perf_counter() - start
         log.info("checkpoint %s in %.1f s, %d groups released", written.name, seconds, released)

@@ -1,6 +1,7 @@
 """Stopping in good order: a signal sets a flag, and the work in hand asks for it at every place where it may stop."""
 
 import signal
+from collections.abc import Callable
 from types import FrameType
 
 from shared.buffer import JobChannel
@@ -34,8 +35,13 @@ class StopFlag:
 
     def check(self) -> None:
         """Raise `StoppedError` if the trainer was asked to stop."""
-        if self._signal is not None:
-            raise StoppedError(f"stopped by {signal.Signals(self._signal).name}", self._signal)
+        self.check_together(lambda number: number)
+
+    def check_together(self, highest: Callable[[int], int]) -> None:
+        """The same on every process if one of them was asked; ``highest`` is `World.highest`: all have to call this."""
+        number = highest(self._signal or 0)
+        if number:
+            raise StoppedError(f"stopped by {signal.Signals(number).name}", number)
 
     def check_job(self, channel: JobChannel) -> None:
         """The same, also when the job was cancelled."""

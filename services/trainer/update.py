@@ -1,18 +1,21 @@
 """One training step's update: log-probabilities before it, then epochs of clipped minibatches with AdamW."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 from services.trainer.algorithms import LossKind
 from services.trainer.batching import MicroBatch, Rows, Samples, micro_batches
+from services.trainer.distributed import ALONE, World
 from services.trainer.losses import ActionLogprobs, surrogate
-from services.trainer.model import action_logprobs
+from services.trainer.model import computing_dtype
+from services.trainer.sharding import ActionModel, shard
 from shared.recipe import OldLogprobs, OptimizerSettings, Recipe
 
 
@@ -62,11 +65,18 @@ class Updater:
         policy: PreTrainedModel,
         reference: PreTrainedModel | None,
         check: Callable[[], None] = lambda: None,
+        world: World = ALONE,
     ) -> None:
-        """``check`` is called before every micro batch and may raise to abandon the update."""
+        """``check`` is called before every micro batch and may raise to abandon the update.
+
+        Of several processes each has an updater, made and called alike; their models are sharded here, in place.
+        """
+        computing = computing_dtype(recipe.model)
         self.policy = policy
+        self._world = world
+        self._policy_logprobs = shard(policy, world, computing)
+        self._reference_logprobs = None if reference is None else shard(reference, world, computing)
         self.optimizer = _adamw(policy, recipe.optimizer)
-        self._reference = reference
         self._recipe = recipe
         self._loss = loss
         self._check = check
@@ -77,14 +87,16 @@ class Updater:
         if not len(samples):
             return UpdateStats(learning_rate=learning_rate)
         start = time.perf_counter()
+        samples = samples.to(self._world.device)
         plan = self._plan(samples, step)
         known = self._known(samples, first=plan[0])
         middle = time.perf_counter()
-        sums = torch.zeros(5, dtype=torch.float64)
+        sums = torch.zeros(5, dtype=torch.float64, device=self._world.device)
         grad_norms = []
         for number, rows in enumerate(plan):
             sums += self._minibatch(samples, rows, known, untouched=number == 0)
             grad_norms.append(self._step_optimizer())
+        sums = self._world.add(sums)
         end = time.perf_counter()
         passes = self._recipe.training.epochs
         loss, kl_reference, kl_old, clipped, surprise = (sums / (len(samples) * passes)).tolist()
@@ -104,15 +116,32 @@ class Updater:
             update_s=end - middle,
         )
 
-    def logprobs(self, model: PreTrainedModel, samples: Samples, rows: Rows, into: Tensor) -> None:
-        """Write log π of the given samples' actions into ``into``, shape (N, A), without gradients."""
-        with torch.inference_mode():
-            for batch in micro_batches(samples, rows, self._recipe.training.micro_batch_tokens):
-                self._check()
-                into[batch.samples] = self._logprobs(model, batch, into.shape[1])
+    def logprobs(self, samples: Samples, rows: Rows, into: Tensor) -> None:
+        """Write the policy's log π of the given samples' actions into ``into``, shape (N, A), without gradients."""
+        self._write_logprobs(self._policy_logprobs, samples, rows, into)
 
-    def _logprobs(self, model: PreTrainedModel, batch: MicroBatch, width: int) -> Tensor:
-        return action_logprobs(model, batch, width, self._recipe.sampling.temperature)
+    def _write_logprobs(self, model: ActionModel, samples: Samples, rows: Rows, into: Tensor) -> None:
+        # FSDP keeps the memory into which it gathers weights, and tensors of inference mode could not be trained later.
+        with torch.no_grad() if self._world.mesh else torch.inference_mode():
+            for batch in self._micro_batches(samples, rows):
+                into[batch.samples] = self._logprobs(model, batch, into.shape[1])
+        self._share(into, rows)
+
+    def _micro_batches(self, samples: Samples, rows: Rows) -> Iterator[MicroBatch]:
+        """This process's micro batches; every process has equally many."""
+        world, budget = self._world, self._recipe.training.micro_batch_tokens
+        for batch in micro_batches(samples, rows, budget, world.rank, world.size):
+            self._check()
+            yield batch.to(world.device)
+
+    def _logprobs(self, model: ActionModel, batch: MicroBatch, width: int) -> Tensor:
+        logprobs: Tensor = model(batch, width, self._recipe.sampling.temperature)
+        return logprobs
+
+    def _share(self, values: Tensor, rows: Rows) -> None:
+        """Complete the given rows, of which each process has filled in its own and left the others at 0."""
+        if self._world.size > 1:
+            values[rows] = self._world.add(values[rows])
 
     def _plan(self, samples: Samples, step: int) -> list[Rows]:
         """The samples of each minibatch, over all epochs. Episodes stay whole: their steps share forward passes."""
@@ -131,39 +160,48 @@ class Updater:
         old = samples.rollout_logprobs
         if self._recipe.training.old_logprobs is OldLogprobs.TRAINER:
             # The first minibatch's forward pass is still one of π_old, so it fills in its own samples.
-            self.logprobs(self.policy, samples, np.setdiff1d(everything, first), into=before)
+            self.logprobs(samples, np.setdiff1d(everything, first), into=before)
             old = before
         reference = None
-        if self._reference is not None:
+        if self._reference_logprobs is not None:
             reference = torch.zeros_like(before)
-            self.logprobs(self._reference, samples, everything, into=reference)
+            self._write_logprobs(self._reference_logprobs, samples, everything, into=reference)
         return _Known(old, before, reference)
 
     def _minibatch(self, samples: Samples, rows: Rows, known: _Known, untouched: bool) -> Tensor:
-        """Gradients of one minibatch. Returns sums over its samples: loss, two KLs, clipped, −log π. Shape (5,)."""
-        sums = torch.zeros(5, dtype=torch.float64)
-        for batch in micro_batches(samples, rows, self._recipe.training.micro_batch_tokens):
-            self._check()
+        """Gradients of one minibatch.
+
+        Returns sums over this process's samples of it: loss, two KLs, clipped, −log π. Shape (5,).
+        """
+        sums = torch.zeros(5, dtype=torch.float64, device=self._world.device)
+        for batch in self._micro_batches(samples, rows):
             at = batch.samples
-            new = self._logprobs(self.policy, batch, samples.mask.shape[1])
+            new = self._logprobs(self._policy_logprobs, batch, samples.mask.shape[1])
             if untouched:
                 known.before[at] = new.detach()
             reference = None if known.reference is None else known.reference[at]
             logprobs = ActionLogprobs(new, known.old[at], reference, samples.mask[at])
             found = surrogate(logprobs, samples.advantages[at], self._loss)
-            torch.autograd.backward(found.loss / len(rows))
+            # FSDP takes the mean over processes where a sum is wanted.
+            torch.autograd.backward(found.loss * self._world.size / len(rows))
             mask = samples.mask[at]
             surprise = -((new.detach() * mask).sum(1) / mask.sum(1)).sum()
             parts = (found.loss.detach(), found.kl_reference, found.kl_old, found.clipped, surprise)
             sums += torch.stack(parts).double()
+        if untouched:
+            self._share(known.before, rows)
         return sums
 
     def _step_optimizer(self) -> float:
-        norm = torch.nn.utils.clip_grad_norm_(self.policy.parameters(), self._recipe.optimizer.max_grad_norm)
+        parameters = [parameter for parameter in self.policy.parameters() if parameter.grad is not None]
+        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+        if isinstance(norm, DTensor):
+            norm = norm.full_tensor()
         if not torch.isfinite(norm):
             raise FloatingPointError(
                 f"the gradient's norm is {float(norm)}: lower optimizer.learning_rate or raise algorithm.kl_coefficient"
             )
+        torch.nn.utils.clip_grads_with_norm_(parameters, self._recipe.optimizer.max_grad_norm, norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         return float(norm)

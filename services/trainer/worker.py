@@ -5,17 +5,15 @@ import time
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-import torch
-
 from services.trainer.algorithms import make_algorithm
-from services.trainer.checkpoints import TrainerState, read_state, restore
+from services.trainer.checkpoints import TrainerState, read_state
+from services.trainer.distributed import World
+from services.trainer.learner import Learner
 from services.trainer.metrics import Metrics, Phases, step_metrics
-from services.trainer.model import load_policy, load_reference
 from services.trainer.outputs import Outputs
 from services.trainer.rewards import Rewards
 from services.trainer.step_data import assemble
 from services.trainer.stopping import StopFlag, StoppedError
-from services.trainer.update import Updater
 from shared.buffer import GroupReader
 from shared.recipe import Recipe
 from shared.trajectory import Group
@@ -56,10 +54,13 @@ class Progress:
 
 
 class Worker:
-    """Trains one job from its last checkpoint, or from the start, until its recipe says stop."""
+    """Trains one job from its last checkpoint, or from the start, until its recipe says stop.
+
+    With several processes this is rank 0's; the others `follow` its learner.
+    """
 
     def __init__(
-        self, recipe: Recipe, reader: GroupReader, outputs: Outputs, flag: StopFlag, deadline_s: float
+        self, recipe: Recipe, reader: GroupReader, outputs: Outputs, flag: StopFlag, deadline_s: float, world: World
     ) -> None:
         """Load the model. ``deadline_s`` bounds the wait for one training step's groups."""
         self._recipe = recipe
@@ -70,15 +71,10 @@ class Worker:
         self._algorithm = make_algorithm(recipe)
         self._rewards = Rewards(recipe)
         self._progress = Progress()
-        torch.manual_seed(recipe.seed)
         checkpoint = outputs.checkpoints.latest()
-        policy = load_policy(checkpoint or recipe.model.path, recipe.model)
-        loss = self._algorithm.loss
-        reference = load_reference(recipe.model.path, recipe.model) if loss.kl_coefficient > 0 else None
-        self._updater = Updater(recipe, loss, policy, reference, flag.check)
+        self._learner = Learner(recipe, checkpoint, world, flag)
         if checkpoint is not None:
             state = read_state(checkpoint)
-            restore(checkpoint, policy, self._updater.optimizer)
             self._progress = Progress(state.version, state.version, [], state.elapsed_s, state.metrics)
         self._check_frontier()
 
@@ -89,10 +85,10 @@ class Worker:
 
     def run(self) -> Ending:
         """Train to the end. Raises `StoppedError` when asked to stop; then the same command goes on later."""
-        progress, updater = self._progress, self._updater
+        progress = self._progress
         self._outputs.begin(progress.state())
         log.info("training from version %d to %d", progress.version, self._recipe.training.steps)
-        self._outputs.publish(updater.policy, progress.version)
+        self._outputs.publish(self._learner.whole(), progress.version)
         while (ending := self._ending()) is None:
             self._train_step()
         if progress.version != progress.checkpoint:
@@ -108,16 +104,16 @@ class Worker:
         return None
 
     def _train_step(self) -> None:
-        progress, updater = self._progress, self._updater
+        progress, learner = self._progress, self._learner
         step, phases, start = progress.version, Phases(), time.perf_counter()
         groups = self._read(step)
         read = time.perf_counter()
         phases.wait = read - start
         data = assemble(groups, self._algorithm, self._rewards, step)
         phases.advantages = time.perf_counter() - read
-        update = updater.update(data.samples, step)
+        update = learner.update(data.samples, step)
         phases.old_logprobs, phases.update = update.old_logprobs_s, update.update_s
-        phases.push = self._outputs.publish(updater.policy, step + 1)
+        phases.push = self._outputs.publish(learner.whole(), step + 1)
 
         progress.version = step + 1
         progress.consumed += [(step, group.index) for group in groups]
@@ -157,8 +153,8 @@ class Worker:
         return self._progress.version % self._recipe.training.checkpoint_every == 0 or self._reader.held_bytes() > limit
 
     def _checkpoint(self) -> float:
-        progress, updater = self._progress, self._updater
-        seconds = self._outputs.checkpoint(updater.policy, updater.optimizer, progress.state(), self._reader)
+        progress, learner = self._progress, self._learner
+        seconds = self._outputs.checkpoint(learner.whole(), learner.save_optimizer, progress.state(), self._reader)
         progress.checkpoint, progress.consumed = progress.version, []
         return seconds
 

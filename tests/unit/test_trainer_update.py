@@ -10,8 +10,9 @@ from transformers import LlamaForCausalLM
 
 from services.trainer.algorithms import make_algorithm
 from services.trainer.batching import Samples, make_samples, micro_batches
-from services.trainer.checkpoints import CheckpointStore, TrainerState, read_state, restore
+from services.trainer.checkpoints import CheckpointStore, TrainerState, read_state
 from services.trainer.model import action_logprobs
+from services.trainer.optimizer_state import restore_optimizer, save_optimizer
 from services.trainer.rewards import Rewards
 from services.trainer.step_data import assemble
 from services.trainer.stopping import StopFlag, StoppedError
@@ -51,6 +52,10 @@ def updater_of(recipe: Recipe, stop: StopFlag | None = None) -> Updater:
     model, reference = tiny_model(0, tied=False), changed(tiny_model(0, tied=False), seed=1)
     flag = stop or StopFlag()
     return Updater(recipe, make_algorithm(recipe).loss, model, reference, flag.check)
+
+
+def save(updater: Updater, store: CheckpointStore, state: TrainerState) -> Path:
+    return store.save(updater.policy, lambda folder: save_optimizer(folder, updater.policy, updater.optimizer), state)
 
 
 def plain_logprobs(model: LlamaForCausalLM, step: Step) -> torch.Tensor:
@@ -189,9 +194,9 @@ def test_the_update_raises_the_good_and_lowers_the_bad(recipe: Recipe) -> None:
     recipe = with_training(recipe, minibatches=1)
     updater, samples = updater_of(recipe), samples_of(recipe)
     before, after = torch.zeros_like(samples.mask), torch.zeros_like(samples.mask)
-    updater.logprobs(updater.policy, samples, np.arange(len(samples)), into=before)
+    updater.logprobs(samples, np.arange(len(samples)), into=before)
     stats = updater.update(samples, step=5)
-    updater.logprobs(updater.policy, samples, np.arange(len(samples)), into=after)
+    updater.logprobs(samples, np.arange(len(samples)), into=after)
     moved = ((after - before) * samples.mask).sum(1) / samples.mask.sum(1)
     assert float((moved * samples.advantages).mean()) > 0
     assert stats.clip_fraction == stats.kl_old == 0.0, "one minibatch: the ratio is 1 throughout"
@@ -209,7 +214,7 @@ def test_old_logprobs_are_the_trainers_or_the_servers(recipe: Recipe) -> None:
 
 def test_the_difference_to_the_server_is_zero_where_it_reports_the_same(recipe: Recipe) -> None:
     updater, samples = updater_of(recipe), samples_of(recipe)
-    updater.logprobs(updater.policy, samples, np.arange(len(samples)), into=samples.rollout_logprobs)
+    updater.logprobs(samples, np.arange(len(samples)), into=samples.rollout_logprobs)
     assert updater.update(samples, step=0).logprob_difference_max < 2e-5
 
 
@@ -241,12 +246,12 @@ def test_a_checkpoint_brings_the_optimizer_back_to_the_bit(recipe: Recipe, tmp_p
     samples, straight = samples_of(recipe), updater_of(recipe)
     straight.update(samples, step=0)
     state = TrainerState(1, [(0, 0), (0, 1)], None, 2.5, {"step": 0})
-    path = CheckpointStore(tmp_path / "checkpoints", tmp_path, keep=2).save(straight.policy, straight.optimizer, state)
+    path = save(straight, CheckpointStore(tmp_path / "checkpoints", tmp_path, keep=2), state)
     assert read_state(path) == state
 
     resumed = updater_of(recipe)
     resumed.policy.load_state_dict(LlamaForCausalLM.from_pretrained(path).state_dict())
-    restore(path, resumed.policy, resumed.optimizer)
+    restore_optimizer(path / "trainer", resumed.policy, resumed.optimizer)
     for updater in (straight, resumed):
         updater.update(samples, step=1)
     for one, other in zip(straight.policy.parameters(), resumed.policy.parameters(), strict=True):
@@ -256,5 +261,5 @@ def test_a_checkpoint_brings_the_optimizer_back_to_the_bit(recipe: Recipe, tmp_p
 def test_only_the_newest_checkpoints_are_kept(recipe: Recipe, tmp_path: Path) -> None:
     store, updater = CheckpointStore(tmp_path / "c", tmp_path, keep=2), updater_of(recipe)
     for version in (1, 2, 3):
-        store.save(updater.policy, updater.optimizer, TrainerState(version, []))
+        save(updater, store, TrainerState(version, []))
     assert [path.name for path in store.all()] == ["step-000002", "step-000003"]

@@ -1,0 +1,114 @@
+"""The policy with its optimizer, on one process or sharded over several: rank 0 calls, the others follow."""
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel
+
+from services.trainer.algorithms import make_algorithm
+from services.trainer.batching import Samples
+from services.trainer.distributed import World
+from services.trainer.model import load_policy, load_reference
+from services.trainer.optimizer_state import restore_optimizer, save_optimizer
+from services.trainer.sharding import WholeCopy
+from services.trainer.stopping import StopFlag, StoppedError
+from services.trainer.update import Updater, UpdateStats
+from shared.recipe import Recipe
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Make a learner."""
+
+    checkpoint: Path | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Update:
+    """Take part in a training step's update."""
+
+    samples: Samples
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Send this process's shards of the weights to rank 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class SaveOptimizer:
+    """Write this process's shards of the optimizer's state."""
+
+    folder: Path
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Training is over, or stopped."""
+
+    exit_code: int
+
+
+class Learner:
+    """Updates the policy. Each method of rank 0's learner has the others' learners do the same."""
+
+    def __init__(self, recipe: Recipe, checkpoint: Path | None, world: World, flag: StopFlag) -> None:
+        """From ``checkpoint``, or from the recipe's model; every process reads the files for itself."""
+        world.tell(Load(checkpoint))
+        self._world = world
+        torch.manual_seed(recipe.seed)
+        policy = load_policy(checkpoint or recipe.model.path, recipe.model, world)
+        self._copy = WholeCopy(policy, world)
+        self._whole: PreTrainedModel | None = None
+        loss = make_algorithm(recipe).loss
+        reference = load_reference(recipe.model.path, recipe.model, world) if loss.kl_coefficient > 0 else None
+        # A process that stopped by itself would leave the others waiting.
+        check = flag.check if world.size == 1 else partial(flag.check_together, world.highest)
+        self._updater = Updater(recipe, loss, policy, reference, check, world)
+        if checkpoint is not None:
+            restore_optimizer(checkpoint / "trainer", policy, self._updater.optimizer)
+
+    def update(self, samples: Samples, step: int) -> UpdateStats:
+        """Train on a training step's samples; see `Updater.update`."""
+        self._world.tell(Update(samples, step))
+        self._whole = None
+        return self._updater.update(samples, step)
+
+    def whole(self) -> PreTrainedModel:
+        """The policy with all its weights, on rank 0. Changes with the next update."""
+        if self._whole is None:
+            self._world.tell(Gather())
+            self._whole = self._copy.gather()
+        return self._whole
+
+    def save_optimizer(self, folder: Path) -> None:
+        """Write the optimizer's state into ``folder``, which every process sees."""
+        self._world.tell(SaveOptimizer(folder))
+        save_optimizer(folder, self._updater.policy, self._updater.optimizer)
+
+
+def follow(recipe: Recipe, world: World, flag: StopFlag) -> int:
+    """Do what rank 0 says until it says that it is over. Returns the exit code."""
+    order = world.hear()
+    assert isinstance(order, Load)
+    learner = Learner(recipe, order.checkpoint, world, flag)
+    while True:
+        match world.hear():
+            case Update(samples, step):
+                with suppress(StoppedError):  # rank 0 was stopped at the same place, and says what comes of it
+                    learner.update(samples, step)
+            case Gather():
+                learner.whole()
+            case SaveOptimizer(folder):
+                learner.save_optimizer(folder)
+            case End(exit_code):
+                return exit_code
+            case other:
+                raise TypeError(f"rank 0 ordered {other!r}, which no process knows")
