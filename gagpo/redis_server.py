@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
-from gagpo.child_process import die_with_parent
 from gagpo.ports import free_port
+from shared.child_process import die_with_parent
 
 START_DEADLINE_S = 20.0
 STOP_DEADLINE_S = 10.0

@@ -13,7 +13,7 @@ from typing import Self
 
 import httpx
 
-from gagpo.child_process import die_with_parent
+from shared.child_process import die_with_parent
 from shared.telemetry import readable
 
 _STOP_DEADLINE_S = 12.0

@@ -32,6 +32,7 @@ class SystemSettings:
     env_port: int | None = None
     policy_port: int | None = None
     orchestrator_port: int | None = None
+    trainer_port: int | None = None
 
 
 class LocalSystem:
@@ -48,6 +49,8 @@ class LocalSystem:
         self.env_url = f"http://127.0.0.1:{settings.env_port or free_port()}"
         self.policy_url = f"http://127.0.0.1:{settings.policy_port or free_port()}"
         self.orchestrator_url = f"http://127.0.0.1:{settings.orchestrator_port or free_port()}"
+        self.trainer_url = f"http://127.0.0.1:{settings.trainer_port or free_port()}"
+        """The job API, once `start_job_services` was called."""
         self.redis_url = settings.redis_url or ""
 
     def __enter__(self) -> Self:
@@ -76,6 +79,12 @@ class LocalSystem:
         """Start the trainer and the orchestrator on the recipe; the servers must be ready."""
         self._processes.start(self._trainer())
         self._processes.start(self._orchestrator())
+        self._processes.wait_ready(tick)
+
+    def start_job_services(self, tick: Callable[[str], None] | None = None) -> None:
+        """Start the trainer service and the orchestrator that follows its jobs; the servers must be ready."""
+        self._processes.start(self._trainer_service())
+        self._processes.start(self._orchestrator(following=True))
         self._processes.wait_ready(tick)
 
     def trainer_exit_code(self) -> int | None:
@@ -118,16 +127,31 @@ class LocalSystem:
             ready_deadline_s=900.0,
         )
 
-    def _orchestrator(self) -> ServiceSpec:
+    def _orchestrator(self, following: bool = False) -> ServiceSpec:
+        job = ["--job", self._settings.job, "--recipe", str(self._settings.recipe_file)]
         return ServiceSpec(
             name="orchestrator",
             argv=[
                 *_module("services.orchestrator"),
-                *("--job", self._settings.job, "--recipe", str(self._settings.recipe_file)),
+                *(["--follow"] if following else job),
                 *("--env-url", self.env_url, "--policy-url", self.policy_url),
                 *("--redis-url", self.redis_url, "--port", _port(self.orchestrator_url)),
             ],
             ready_url=f"{self.orchestrator_url}/readyz",
+        )
+
+    def _trainer_service(self) -> ServiceSpec:
+        return ServiceSpec(
+            name="trainer",
+            argv=[*_module("services.trainer.server"), "--port", _port(self.trainer_url)],
+            environment={
+                "REDIS_URL": self.redis_url,
+                "GAGPO_TRAINER_RUNS": str(self._settings.run_folder / "runs"),
+                "GAGPO_TRAINER_ENV_URL": self.env_url,
+                "GAGPO_TRAINER_POLICY_URL": self.policy_url,
+                "GAGPO_TRAINER_MODEL": str(self._settings.recipe.model.path),
+            },
+            ready_url=f"{self.trainer_url}/readyz",
         )
 
     def _trainer(self) -> ServiceSpec:

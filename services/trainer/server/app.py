@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import httpx
 from fastapi import FastAPI
 
+from services.trainer.server.evaluation import Evaluations
 from services.trainer.server.metrics import TrainerMetrics
 from services.trainer.server.model_check import ModelChecker
 from services.trainer.server.routes import ACCESS, files, health, jobs, streams
@@ -38,9 +39,10 @@ def create_app(settings: TrainerSettings, on_failure: Callable[[BaseException], 
             store = AsyncJobStore(settings.redis_url)
             stack.push_async_callback(store.close)
             client = await stack.enter_async_context(httpx.AsyncClient(timeout=settings.servers_deadline_s))
-            supervisor = Supervisor(settings, store, metrics)
+            servers = Servers(settings, client)
+            supervisor = Supervisor(settings, store, Evaluations(settings, servers), metrics)
             app.state.trainer = TrainerService(
-                settings, store, Servers(settings, client), ModelChecker(settings.model), supervisor, metrics
+                settings, store, servers, ModelChecker(settings.model), supervisor, metrics
             )
             await stack.enter_async_context(_supervised(supervisor, on_failure))
             yield

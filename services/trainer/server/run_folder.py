@@ -46,6 +46,11 @@ class RunFolder:
         """Locked while somebody trains here."""
         return self.path / "run.lock"
 
+    @property
+    def evaluation_log(self) -> Path:
+        """What the evaluations say."""
+        return self.path / "logs" / "evaluation.log"
+
     def evaluation(self, when: str) -> Path:
         """The report of the evaluation ``before`` or ``after`` training."""
         return self.path / f"evaluation-{when}.json"
@@ -66,19 +71,21 @@ class RunFolder:
         """The folder of a checkpoint, which need not be there."""
         return self.path / "checkpoints" / f"{_CHECKPOINT}{version:06d}"
 
-    def last_words(self, since: int) -> str:
-        """The last lines of the log behind byte ``since``."""
-        if not self.log.exists():
-            return ""
-        with self.log.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(since, size - _LAST_BYTES))
-            text = file.read().decode(errors="replace")
-        return "\n".join(readable(line) for line in text.splitlines()[-LAST_LINES:])
 
-    def log_size(self) -> int:
-        """Bytes of the log so far."""
-        return self.log.stat().st_size if self.log.exists() else 0
+def last_words(log: Path, since: int) -> str:
+    """The last lines of a log behind byte ``since``."""
+    if not log.exists():
+        return ""
+    with log.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(since, size - _LAST_BYTES))
+        text = file.read().decode(errors="replace")
+    return "\n".join(readable(line) for line in text.splitlines()[-LAST_LINES:])
+
+
+def size_of(log: Path) -> int:
+    """Bytes of a log so far; 0 where there is none."""
+    return log.stat().st_size if log.exists() else 0
 
 
 def _shown(folder: Path) -> Iterable[Checkpoint]:

@@ -11,11 +11,26 @@ from typing import IO
 
 from pydantic import JsonValue
 
+from services.trainer.server.evaluation import (
+    EVALUATION_EVENT,
+    EVALUATION_FAILED_EVENT,
+    EvaluationError,
+    Evaluations,
+    When,
+    figures,
+)
 from services.trainer.server.metrics import TrainerMetrics
-from services.trainer.server.run_folder import RunFolder
+from services.trainer.server.run_folder import RunFolder, last_words, size_of
 from services.trainer.server.settings import TrainerSettings
-from services.trainer.server.worker_process import folder_lock, is_locked, start_worker
-from shared.buffer import AsyncEventReader, AsyncJobStore, IllegalTransitionError
+from services.trainer.server.worker_process import (
+    WorkerProcess,
+    folder_lock,
+    is_locked,
+    start_process,
+    worker_command,
+)
+from shared.buffer import AsyncEventReader, AsyncEventWriter, AsyncJobStore, IllegalTransitionError
+from shared.recipe import Recipe
 from shared.schemas.job import JobState
 
 logger = logging.getLogger(__name__)
@@ -43,10 +58,13 @@ class Ending:
 class Supervisor:
     """Runs the jobs of a trainer service."""
 
-    def __init__(self, settings: TrainerSettings, store: AsyncJobStore, metrics: TrainerMetrics) -> None:
+    def __init__(
+        self, settings: TrainerSettings, store: AsyncJobStore, evaluations: Evaluations, metrics: TrainerMetrics
+    ) -> None:
         """Does nothing before `run`."""
         self._settings = settings
         self._store = store
+        self._evaluations = evaluations
         self._metrics = metrics
         self._changed = asyncio.Event()
         self.job: str | None = None
@@ -88,7 +106,7 @@ class Supervisor:
                 logger.warning("a worker of an earlier trainer service still trains: waiting", extra={"job": job})
             async with folder_lock(folder.lock) as lock:
                 await self._store.transition(job, JobState.RUNNING)
-                await self._train(folder, lock)
+                await self._train(folder, recipe, lock)
         except IllegalTransitionError as error:
             logger.info("%s: somebody changed it meanwhile", error, extra={"job": job})
         except asyncio.CancelledError:
@@ -98,17 +116,22 @@ class Supervisor:
             logger.error("the run folder is of no use: %s", error, extra={"job": job})
             await self._store.transition(job, JobState.FAILED, f"{type(error).__name__}: {error}")
 
-    async def _train(self, folder: RunFolder, lock: IO[str]) -> None:
-        """Run the job's worker, again where it was lost, until the job is over.
+    async def _train(self, folder: RunFolder, recipe: Recipe, lock: IO[str]) -> None:
+        """Evaluate, run the job's worker, again where it was lost, and evaluate once more: until the job is over.
 
         Raises `IllegalTransitionError` when somebody else changed the job's state.
         """
         job, lost_in_a_row = folder.job, 0
-        while True:
+        await self._evaluate(folder, recipe, When.BEFORE, lock)
+        while await self._store.state(job) is JobState.RUNNING:
             version = await self._version(job)
             ending = await self._run_worker(folder, lock)
             logger.info("the worker ended with status %d: %s", ending.status, ending.reason, extra={"job": job})
+            if await self._store.state(job) is not JobState.RUNNING:
+                return
             if not ending.lost:
+                if ending.state is JobState.COMPLETED:
+                    await self._evaluate(folder, recipe, When.AFTER, lock)
                 await self._store.transition(job, ending.state, ending.reason)
                 return
             lost_in_a_row = 1 if await self._version(job) > version else lost_in_a_row + 1
@@ -127,18 +150,48 @@ class Supervisor:
         """Run the worker once; stop it when the job is not to run any more."""
         events = AsyncEventReader(self._settings.redis_url, folder.job)
         try:
-            position, log_size = await events.last_id(), folder.log_size()
-            async with start_worker(self._settings, folder, lock) as worker:
-                ended = asyncio.create_task(worker.wait())
-                while not ended.done():
-                    await self._wait_for_change(ended)
-                    if await self._store.state(folder.job) is not JobState.RUNNING:
-                        await worker.stop(self._settings.stop_deadline_s)
-                status = await ended
+            position, log_size = await events.last_id(), size_of(folder.log)
+            command = worker_command(self._settings, folder)
+            async with start_process(command, self._settings, folder.log, lock) as worker:
+                status = await self._watch(worker, folder.job)
             told = await events.last(ENDED_EVENT, position)
-            return ending_of(status, None if told is None else told.payload, folder.last_words(log_size))
+            return ending_of(status, None if told is None else told.payload, last_words(folder.log, log_size))
         finally:
             await events.close()
+
+    async def _evaluate(self, folder: RunFolder, recipe: Recipe, when: When, lock: IO[str]) -> None:
+        """Make the evaluation if it is due, and tell what came of it. One that fails does not end the job."""
+        if not self._evaluations.due(recipe, folder, when):
+            return
+        log, log_size = folder.evaluation_log, size_of(folder.evaluation_log)
+        events = AsyncEventWriter(self._settings.redis_url, folder.job)
+        try:
+            await self._evaluations.prepare(recipe, when)
+            command = self._evaluations.command(folder, when)
+            async with start_process(command, self._settings, log, lock) as process:
+                status = await self._watch(process, folder.job)
+            if await self._store.state(folder.job) is not JobState.RUNNING:
+                return
+            if status != 0:
+                raise EvaluationError(f"exit status {status}\n{last_words(log, log_size)}")
+            await events.emit(EVALUATION_EVENT, figures(folder, when))
+        except EvaluationError as error:
+            logger.error("no evaluation %s training: %s", when, error, extra={"job": folder.job})
+            await events.emit(EVALUATION_FAILED_EVENT, {"when": when.value, "reason": str(error)})
+        finally:
+            await events.close()
+
+    async def _watch(self, process: WorkerProcess, job: str) -> int:
+        """The exit status of a child, which is stopped when the job is not to run any more."""
+        ended = asyncio.create_task(process.wait())
+        try:
+            while not ended.done():
+                await self._wait_for_change(ended)
+                if await self._store.state(job) is not JobState.RUNNING:
+                    await process.stop(self._settings.stop_deadline_s)
+            return await ended
+        finally:
+            ended.cancel()
 
     async def _wait_unless_changed(self, job: str, state: JobState, seconds: float) -> None:
         give_up = time.monotonic() + seconds

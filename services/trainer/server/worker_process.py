@@ -1,4 +1,4 @@
-"""The training worker of one job as a child process, which holds a lock on the job's run folder while it lives."""
+"""A job's training worker, or its evaluation, as a child process that holds a lock on the run folder while it lives."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ import fcntl
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import IO
@@ -19,7 +19,7 @@ LOCK_POLL_S = 0.2
 
 
 class WorkerProcess:
-    """A running worker, started by `start_worker`."""
+    """A running child, started by `start_process`."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         """``process`` leads a process group of its own."""
@@ -42,14 +42,16 @@ class WorkerProcess:
 
 
 @asynccontextmanager
-async def start_worker(settings: TrainerSettings, folder: RunFolder, lock: IO[str]) -> AsyncIterator[WorkerProcess]:
-    """Start a job's worker, which inherits ``lock``; stop it when the block is left while it still runs.
+async def start_process(
+    command: Sequence[str], settings: TrainerSettings, log_file: Path, lock: IO[str]
+) -> AsyncIterator[WorkerProcess]:
+    """Start a child, which inherits ``lock``; stop it when the block is left while it still runs.
 
-    Call from the main thread: the worker is told to stop when the thread that started it ends.
+    Call from the main thread: the child is told to stop when the thread that started it ends.
     """
-    with folder.log.open("ab") as log:
+    with log_file.open("ab") as log:
         process = await asyncio.create_subprocess_exec(
-            *worker_command(settings, folder),
+            *command,
             env={**os.environ, "REDIS_URL": settings.redis_url, "PYTHONUNBUFFERED": "1"},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,

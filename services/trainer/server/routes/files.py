@@ -1,4 +1,4 @@
-"""What a job leaves behind: metrics and checkpoints."""
+"""What a job leaves behind: metrics, evaluations and checkpoints."""
 
 import asyncio
 import re
@@ -8,8 +8,10 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from fastapi.responses import StreamingResponse
 
 from services.trainer.server.archive import FolderArchive
+from services.trainer.server.evaluation import When
 from services.trainer.server.service import TrainerService, trainer
 from shared.problems import ProblemError
+from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import Checkpoint, CheckpointList
 
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["files"])
@@ -27,6 +29,16 @@ async def metrics(job_id: str, service: Service) -> Response:
     file = service.folder(await service.job(job_id)).metrics
     content = await asyncio.to_thread(file.read_bytes) if file.exists() else b""
     return Response(content, media_type="application/jsonl")
+
+
+@router.get("/evaluations/{when}")
+async def evaluation(job_id: str, when: When, service: Service) -> EvaluationReport:
+    """The report of the evaluation before or after training: the figures, and every episode."""
+    file = service.folder(await service.job(job_id)).evaluation(when)
+    if not file.exists():
+        detail = f"when = {when.value!r}: job {job_id} has no such evaluation (yet); its events say when one is there."
+        raise ProblemError(404, "no-evaluation", "There is no such evaluation", detail)
+    return EvaluationReport.model_validate_json(await asyncio.to_thread(file.read_bytes))
 
 
 @router.get("/checkpoints")
