@@ -12,7 +12,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -22,34 +21,49 @@ from tqdm import tqdm
 from transformers import LlamaForCausalLM
 
 from services.trainer.small_policy.checkpoint import save_policy
-from services.trainer.small_policy.model import Size, build_model
+from services.trainer.small_policy.model import build_model
+from services.trainer.small_policy.readings import READINGS
 from services.trainer.small_policy.sampling import sample_actions
 from services.trainer.warmstart_episodes import EnvServer, SlippingExpert, play
 from services.trainer.warmstart_fit import batches, fit, rows
-from services.trainer.warmstart_report import Lesson, Scores, WarmstartReport, WarmstartSettings, write_card
+from services.trainer.warmstart_plans import PLANS, Lesson, PlanChanges, WarmstartSettings, changed
+from services.trainer.warmstart_report import Scores, WarmstartReport, write_card
 from shared.prompting import PolicyTokenizer, PromptBuilder
 from shared.recipe import Recipe, load_recipe
 from shared.schemas.environment import Observation
-
-DEFAULTS = WarmstartSettings()
 
 
 class WarmstartError(Exception):
     """The policy is not fit to start from; the message has the figures and what to change."""
 
 
-def warm_start(recipe: Recipe, env_url: str, out: Path, settings: WarmstartSettings) -> WarmstartReport:
-    """Make a policy and put it into ``out``, which is replaced as a whole. Raises `WarmstartError`."""
+def warm_start(
+    recipe: Recipe, env_url: str, out: Path, settings: WarmstartSettings, first_lesson: Path | None = None
+) -> WarmstartReport:
+    """Make a policy and put it into ``out``, which is replaced as a whole. Raises `WarmstartError`.
+
+    What the first lesson made is kept in ``first_lesson``; where that folder is there, it is not taught again.
+    """
     environment = recipe.environments[0]
     began = time.monotonic()
     out.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
-        model = build_model(Size(), settings.seed)
-        save_policy(model, draft)
+        reading = READINGS[environment.name]
+        known = first_lesson is not None and first_lesson.exists()
+        model = (
+            LlamaForCausalLM.from_pretrained(first_lesson, dtype=torch.float32)
+            if known
+            else build_model(settings.size, settings.seed, reading, settings.start)
+        )
+        save_policy(model, draft, reading)
         builder = PromptBuilder(recipe.prompt, PolicyTokenizer(draft))
         with EnvServer(env_url, environment) as server:
-            samples = _teach(server, builder, model, environment.split, settings.knowledge, settings.seed)
+            samples = 0
+            if not known:
+                samples = _teach(server, builder, model, environment.split, settings.knowledge, settings.seed)
+                if first_lesson is not None:
+                    save_policy(model, first_lesson, reading)
             knowledge = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
             samples += _teach(server, builder, model, environment.split, settings.doubt, settings.seed + 1)
             scores = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
@@ -60,9 +74,9 @@ def warm_start(recipe: Recipe, env_url: str, out: Path, settings: WarmstartSetti
                 f"the policy wins {scores.success:.1%} of {settings.evaluation_episodes} held-out episodes, less than "
                 f"--min-success {settings.min_success:.0%} ({knowledge.success:.1%} after the first lesson, "
                 f"{scores.invalid:.1%} invalid actions): nothing was written. Give more --episodes or --epochs, less "
-                "--doubt, or easier tasks"
+                "--doubt or --haste, or easier tasks"
             )
-        save_policy(model, draft)
+        save_policy(model, draft, reading)
         write_card(draft, recipe, settings, report, model.num_parameters(), data_digest)
         draft.chmod(0o755)  # temporary folders and safetensors files are made private
         for file in draft.iterdir():
@@ -78,7 +92,7 @@ def _teach(
     server: EnvServer, builder: PromptBuilder, model: LlamaForCausalLM, split: str, lesson: Lesson, seed: int
 ) -> int:
     """Collect a lesson's episodes and train the model on them, in place. How many steps it imitates."""
-    expert = SlippingExpert(builder, lesson.slips, seed)
+    expert = SlippingExpert(builder, lesson.teacher, seed)
     known = server.tasks(split)
     tasks = [known[number % len(known)] for number in range(lesson.episodes)]
     with tqdm(total=len(tasks), desc="expert episodes", unit="ep", file=sys.stderr) as bar:
@@ -124,6 +138,7 @@ def evaluate(
     steps = sum(outcome.steps for outcome in outcomes)
     return Scores(
         success=sum(outcome.won for outcome in outcomes) / len(outcomes),
+        reward=sum(outcome.reward for outcome in outcomes) / len(outcomes),
         mean_steps=steps / len(outcomes),
         invalid=sum(outcome.invalid for outcome in outcomes) / steps,
     )
@@ -133,35 +148,45 @@ def main(
     recipe: Annotated[Path, typer.Option(help="The recipe to warm up for: its tasks, prompt and step limit.")],
     env_url: Annotated[str, typer.Option(help="An env server that serves the recipe's environment.")],
     out: Annotated[Path, typer.Option(help="The model folder to write; it is replaced.")],
+    first_lesson: Annotated[
+        Path | None,
+        typer.Option(help="Keep what the first lesson made in this folder; where it is there, take it from there."),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seeds the experts, their slips, the weights and the batches.")] = 0,
     episodes: Annotated[
-        int, typer.Option(min=1, help="Expert episodes of the first lesson; the second has a sixteenth as many.")
-    ] = DEFAULTS.knowledge.episodes,
-    epochs: Annotated[int, typer.Option(min=1, help="Passes over the first lesson.")] = DEFAULTS.knowledge.fit.epochs,
+        int | None, typer.Option(min=1, help="Expert episodes of the first lesson; the second's go along.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the first lesson.")] = None,
     doubt: Annotated[
-        float, typer.Option(min=0.0, max=0.9, help="Label smoothing of the second lesson: how unsure the policy stays.")
-    ] = DEFAULTS.doubt.fit.label_smoothing,
+        float | None,
+        typer.Option(min=0.0, max=0.9, help="Label smoothing of the second lesson: how unsure the policy stays."),
+    ] = None,
+    haste: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="WebShop: how often the expert of the second lesson takes anything."),
+    ] = None,
     min_success: Annotated[
-        float, typer.Option(min=0.0, max=1.0, help="Held-out success below which nothing is written.")
-    ] = DEFAULTS.min_success,
-    evaluation_episodes: Annotated[
-        int, typer.Option(min=1, help="Held-out episodes to judge by.")
-    ] = DEFAULTS.evaluation_episodes,
+        float | None, typer.Option(min=0.0, max=1.0, help="Held-out success below which nothing is written.")
+    ] = None,
+    evaluation_episodes: Annotated[int | None, typer.Option(min=1, help="Held-out episodes to judge by.")] = None,
 ) -> None:
-    """Make a small policy that wins now and then, by imitating an expert that searches."""
-    first, second = DEFAULTS.knowledge, DEFAULTS.doubt
-    settings = WarmstartSettings(
-        replace(first, episodes=episodes, fit=replace(first.fit, epochs=epochs)),
-        replace(second, episodes=max(1, episodes // 16), fit=replace(second.fit, label_smoothing=doubt)),
-        min_success,
-        evaluation_episodes,
-        seed,
-    )
-    report = warm_start(load_recipe(recipe), env_url, out, settings)
+    """Make a small policy that wins now and then, by imitating an expert.
+
+    What is not given is as it was for the policies that the demos start from.
+    """
+    loaded = load_recipe(recipe)
+    name = loaded.environments[0].name
+    if name not in PLANS:
+        raise WarmstartError(f"environment = {name!r}: the small policy can learn {', '.join(PLANS)}")
+    plan = PLANS[name]
+    changes = PlanChanges(episodes, epochs, doubt, haste, min_success, evaluation_episodes, seed)
+    settings = changed(plan, changes)
+    report = warm_start(loaded, env_url, out, settings, first_lesson)
     scores, knowledge = report.scores, report.knowledge
     print(
-        f"{out}: {scores.success:.1%} of {evaluation_episodes} held-out episodes won in {scores.mean_steps:.1f} steps "
-        f"({scores.invalid:.1%} invalid); after the first lesson {knowledge.success:.1%} in {knowledge.mean_steps:.1f} "
+        f"{out}: {scores.success:.1%} of {settings.evaluation_episodes} held-out episodes won in "
+        f"{scores.mean_steps:.1f} steps, reward {scores.reward:.3f} ({scores.invalid:.1%} invalid); after the first "
+        f"lesson {knowledge.success:.1%} in {knowledge.mean_steps:.1f}, {knowledge.reward:.3f} "
         f"({knowledge.invalid:.1%}); {report.seconds:.0f} s"
     )
 

@@ -2,13 +2,13 @@
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 import httpx
 
-from shared.prompting import EpisodePrompts, PromptBuilder
+from shared.prompting import EMPTY_ACTION, EpisodePrompts, PromptBuilder
 from shared.recipe import EnvironmentSettings
 from shared.schemas.environment import (
     EnvironmentList,
@@ -23,13 +23,12 @@ from shared.schemas.environment import (
     StepResult,
     TaskPage,
 )
+from shared.service import Scope, authorization
 
 WAVE = 256
 """Episodes in flight at once; every request to the env server steps all of them."""
 PAGE = 10_000
 TIMEOUT_S = 120.0
-FAILED_SLIPS = 1 / 3
-"""Share of the slips that are commands from other situations, most of which are not possible here."""
 
 
 class EnvServerError(Exception):
@@ -46,11 +45,34 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
+class Slips:
+    """How an expert errs, so that the policy sees how to go on from there."""
+
+    share: float
+    """Of the steps on which it does anything else."""
+    failed: float = 1 / 3
+    """Share of the slips that are actions from other situations, most of which are not possible here."""
+    never: tuple[str, ...] = ()
+    """Beginnings of actions that are no slips: those that end the episode, or that only stand for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Teacher:
+    """The env server's expert, and what becomes of its advice."""
+
+    slips: Slips
+    options: dict[str, InfoValue] = field(default_factory=lambda: {"expert_style": "searching"})
+    """The session's options that make it; ``expert`` and a seed of its own for every episode are added."""
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """How one episode went."""
 
     task_id: str
     won: bool
+    reward: float
+    """All of the episode's rewards together, as the environment gives them."""
     steps: int
     invalid: int
     """Steps that the environment did not understand."""
@@ -61,7 +83,9 @@ class EnvServer:
 
     def __init__(self, url: str, environment: EnvironmentSettings) -> None:
         """``environment`` names what is played there, and with which step limit."""
-        self._client = httpx.Client(base_url=url.rstrip("/"), timeout=TIMEOUT_S)
+        self._client = httpx.Client(
+            base_url=url.rstrip("/"), headers=authorization(Scope.ENVIRONMENTS), timeout=TIMEOUT_S
+        )
         self._environment = environment
 
     def __enter__(self) -> Self:
@@ -133,6 +157,7 @@ class _Live:
 
     seen: Observation
     prompts: EpisodePrompts
+    reward: float = 0.0
     invalid: int = 0
 
     def prompt(self) -> list[int]:
@@ -165,11 +190,13 @@ def play(
             for episode, action, result in zip(live, actions, server.step(steps), strict=True):
                 episode.prompts.record(episode.seen.observation, action)
                 episode.seen = result
+                episode.reward += result.reward
                 episode.invalid += result.info.get("valid_action") is False
                 if not (result.terminated or result.truncated):
                     going.append(episode)
                     continue
-                yield Outcome(result.task_id, bool(result.info.get("won")), result.step_index, episode.invalid)
+                won = bool(result.info.get("won"))
+                yield Outcome(result.task_id, won, episode.reward, result.step_index, episode.invalid)
                 server.close(result.session_id)
             live = going
 
@@ -180,29 +207,30 @@ class SlippingExpert:
     A slip moves the episode somewhere else and is no sample: the policy learns how to go on from there, not to slip.
     """
 
-    def __init__(self, builder: PromptBuilder, slips: float, seed: int) -> None:
-        """``slips`` is the share of steps on which it does anything else."""
+    def __init__(self, builder: PromptBuilder, teacher: Teacher, seed: int) -> None:
+        """``seed`` decides where it slips and, with the episode's number, how each expert goes about it."""
         self._samples: dict[str, list[Sample]] = {}
         self._builder = builder
-        self._slips = slips
+        self._teacher = teacher
         self._seed = seed
         self._random = random.Random(seed)
         self._elsewhere: list[str] = []
 
     def options(self, episode: int) -> dict[str, InfoValue]:
-        """The session's options of an episode: experts that search, each in an order of its own."""
-        return {"expert": True, "expert_style": "searching", "expert_seed": (self._seed << 24) + episode}
+        """The session's options of an episode: an expert for each, going about it in a way of its own."""
+        return {"expert": True, **self._teacher.options, "expert_seed": (self._seed << 24) + episode}
 
     def __call__(self, prompts: Sequence[list[int]], seen: Sequence[Observation]) -> list[str]:
         """One action for each episode."""
         actions = []
         for prompt, observation in zip(prompts, seen, strict=True):
-            action = self._advice(observation)
+            advice = self._advice(observation)
             samples = self._samples.setdefault(observation.session_id, [])
-            if action is None or self._random.random() < self._slips:
-                action = self._slip(observation)
-            else:
-                samples.append(Sample(prompt, self._builder.answer(action)))
+            slips = advice is None or self._random.random() < self._teacher.slips.share
+            action = self._slip(observation) if slips else None
+            if action is None and advice is not None:
+                samples.append(Sample(prompt, self._builder.answer(advice)))
+            action = action or advice or EMPTY_ACTION
             actions.append(action)
         return actions
 
@@ -210,12 +238,16 @@ class SlippingExpert:
         """The samples of every episode so far, episodes in the order in which they were opened."""
         return list(self._samples.values())
 
-    def _slip(self, seen: Observation) -> str:
-        """Something that can be done, or, one time in three, that could be done elsewhere: then nothing happens."""
-        if self._random.random() < FAILED_SLIPS:
-            self._elsewhere.append(self._random.choice(seen.admissible_actions))
+    def _slip(self, seen: Observation) -> str | None:
+        """Something that can be done, or now and then that could be done elsewhere; None where nothing can be."""
+        slips = self._teacher.slips
+        possible = [action for action in seen.admissible_actions if not action.startswith(slips.never)]
+        if not possible:
+            return None
+        if self._random.random() < slips.failed:
+            self._elsewhere.append(self._random.choice(possible))
             return self._random.choice(self._elsewhere)
-        return self._random.choice(seen.admissible_actions)
+        return self._random.choice(possible)
 
     def _advice(self, seen: Observation) -> str | None:
         """What the expert would do; None where it is at a loss."""

@@ -11,7 +11,7 @@ from safetensors.numpy import load_file
 
 from services.trainer.small_policy.checkpoint import save_policy
 from services.trainer.small_policy.model import Size, build_model
-from services.trainer.warmstart_episodes import EnvServer, SlippingExpert, play
+from services.trainer.warmstart_episodes import EnvServer, SlippingExpert, Slips, Teacher, play
 from services.trainer.warmstart_fit import rows
 from shared.prompting import PolicyTokenizer, PromptBuilder
 from shared.recipe import load_recipe
@@ -71,7 +71,7 @@ def test_experts_win_and_their_episodes_are_one_row_each_in_the_rollouts_own_pro
     save_policy(build_model(Size(hidden=32, feed_forward=32, layers=1, heads=1), 0), tmp_path)
     builder = PromptBuilder(recipe.prompt, PolicyTokenizer(tmp_path))
     with EnvServer(env_url, recipe.environments[0]) as server:
-        expert, tasks = SlippingExpert(builder, 0.0, 0), server.tasks("train")
+        expert, tasks = SlippingExpert(builder, Teacher(Slips(0.0)), 0), server.tasks("train")
         outcomes = list(play(server, builder, tasks, expert.options, expert))
     assert len(outcomes) == len(tasks) == 12
     assert sum(outcome.won for outcome in outcomes) >= 11  # searching takes longer than the limit now and then

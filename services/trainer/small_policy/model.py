@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from services.trainer.small_policy.following import begin_following
 from services.trainer.small_policy.reading import Reading
 from services.trainer.small_policy.readings import alfworld
 from services.trainer.small_policy.tokenizer import END_ID, PAD_ID, build_tokenizer
@@ -35,8 +36,12 @@ class Start:
     """How much every head begins by looking for the word it stands at (arXiv 2305.09828), against random weights."""
     copying: float = 0.0
     """How much every head begins by passing on the words that it looks at."""
+    following: bool = False
+    """Two heads begin as the pair that goes on with what was begun: after ``a`` with what followed ``a`` before (an
+    induction head, arXiv 2209.11895). Names of several tokens are then copied from the beginning."""
 
 
+DEFAULT_SIZE = Size()
 PLAIN = Start()
 
 
@@ -61,6 +66,8 @@ def build_model(size: Size, seed: int, reading: Reading = alfworld.READING, star
     model = LlamaForCausalLM(config)
     _begin_words(model, reading, start)
     _begin_attention(model, start)
+    if start.following:
+        begin_following(model)
     return model
 
 

@@ -42,7 +42,7 @@ REWRITES = (
     (rf"WebShop\nInstruction: *\n{OPENERS}?", " goal "),
     (r"\[button\] Search \[button_\]", ""),
     (rf"(You have clicked [^\n]*\n)+Instruction:[\s\S]*?{ITEM_END}", " chosen "),
-    (r"(?<=\[button_\]\n)[A-Z][a-z]+ (?=[A-Z])", ""),  # a title's brand, which no goal asks for
+    (r"(?<=button_\]\n)[A-Z][a-z]+ (?=[A-Z])", ""),  # a title's brand, which no goal asks for
     (rf"{HEADING}Page \d+ [^\n]*", " results "),
     (HEADING, " item "),
     (r"\[button\] (Next >|< Prev) \[button_\]\n", ""),
@@ -52,6 +52,9 @@ REWRITES = (
     (r"\b(with|for) (?=[A-Z])", ""),
     (r"\[clicked button\]", " seen "),
     (r"\[(clicked )?button_?\]", " "),
+    (r"(?<=\b[Bb]0\d{6})(?=\d\d\b)", "₃"),
+    (r"(?<=\b[Bb]0\d{4})(?=\d\d₃)", "₂"),
+    (r"(?<=\b[Bb]0\d\d)(?=\d\d₂)", "₁"),
     (r"(?<=\d) to \$[\d.]+", " upward "),
     (r"(?<=\$\d|\$\d\d)\d\.\d+", "0"),
     (r"\$\d\.\d+", "$0"),
@@ -64,6 +67,10 @@ REWRITES = (
 
 TENS = tuple(str(tens) for tens in range(0, 1000, 10))
 """Caps of prices, and with a ``$`` prices: 990 and more are one."""
+
+ASIN_PARTS = ("b0", "##₁", "##₂", "##₃")
+"""What stands before each pair of digits of an asin: the small numbers keep the places apart, so that the pair that
+comes after another is found by that one alone."""
 
 OTHERWISE = ascii_lowercase + digits + "-.,:;'\"$/&()+%*#!?_=@<>[|~"
 """Letters of words that are not known."""
@@ -91,8 +98,7 @@ def vocabulary() -> tuple[str, ...]:
         *MARKS, *CLICKS, *SIGNS, *GRAMMAR, *GROUPS, *ATTRIBUTES, *(said for _, said in spoken()), *VALUES,
         *(word for pair in kinds() for word in pair), *LOOKS, *DETAILS, *BRANDS,
         *TENS, *(f"${tens}" for tens in TENS), *OTHERWISE, *(f"##{letter}" for letter in OTHERWISE),
-        *(f"b0{number:03d}" for number in range(1000)), *(f"##{number:03d}" for number in range(1000)),
-        *(f"##{number:02d}" for number in range(100)),
+        *ASIN_PARTS, *(f"{before}{pair:02d}" for before in ASIN_PARTS for pair in range(100)),
     )  # fmt: skip
     return tuple(dict.fromkeys(words))
 
@@ -101,7 +107,8 @@ def _composed() -> dict[str, tuple[str, ...]]:
     """A plural begins as its singular, and so on: what goals say is then found on pages before it was ever seen."""
     plurals = {plural: (singular, "##s") for singular, plural in kinds() if plural != singular}
     prices = {f"${tens}": ("$", tens) for tens in TENS}
-    return {**plurals, **{said: (attribute, "to") for attribute, said in spoken()}, **prices}
+    asins = {f"{before}{pair:02d}": (before, f"{before}{pair:02d}") for before in ASIN_PARTS for pair in range(100)}
+    return {**asins, **plurals, **{said: (attribute, "to") for attribute, said in spoken()}, **prices}
 
 
 def _word_pattern() -> str:
@@ -114,7 +121,7 @@ READING = Reading(
     rewrites=tuple(Rewrite(pattern, by) for pattern, by in REWRITES),
     word_pattern=_word_pattern(),
     pieces=True,
-    tight=(("[ ", "["), (" ]", "]"), (" ,", ","), (" .", ".")),
+    tight=(("[ ", "["), (" ]", "]"), (" ,", ","), (" .", "."), ("₁", ""), ("₂", ""), ("₃", "")),
     composed=_composed(),
     scale=TENS,
 )
