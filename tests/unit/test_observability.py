@@ -107,7 +107,7 @@ def test_the_dashboard_asks_the_provisioned_source() -> None:
     used = {panel["datasource"]["uid"] for panel in DASHBOARD["panels"] if "datasource" in panel}
     assert used == {source["uid"]}
     (provider,) = yaml.safe_load((FOLDER / "grafana/provisioning/dashboards/gagpo.yml").read_text())["providers"]
-    assert provider["options"]["path"] in (FOLDER / "README.md").read_text()
+    assert provider["options"]["path"] in (REPOSITORY / "docker-compose.yml").read_text()
 
 
 def test_prometheus_looks_for_the_services_where_they_are() -> None:
