@@ -56,8 +56,8 @@ def first_line(reason: str | None) -> str:
 
 
 def state_line(standing: Standing) -> str:
-    """The state, and why."""
-    return standing.state.value + (f": {standing.reason}" if standing.reason else "")
+    """The state, and why in short: `outcome_line` tells all of it."""
+    return f"{standing.state.value}: {first_line(standing.reason)}".removesuffix(": ")
 
 
 def step_line(standing: Standing) -> str:

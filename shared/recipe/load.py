@@ -100,8 +100,17 @@ def _read(path: Path) -> str:
 def _document(text: str, origin: str, overrides: Sequence[str]) -> TomlTable:
     document = _toml(text, origin)
     for override in overrides:
-        _merge(document, _toml(override, f"the override {override!r}"))
+        _merge(document, _override(override))
     return document
+
+
+def _override(override: str) -> TomlTable:
+    try:
+        return tomllib.loads(override)
+    except tomllib.TOMLDecodeError as error:
+        key, _, value = override.partition("=")
+        remedy = f"; a text takes quotes: '{key}=\"{value}\"'" if value and value[0].isalpha() else ""
+        raise RecipeError(f"the override {override!r} is not valid TOML: {error}{remedy}") from error
 
 
 def _anchored(prompt: PromptSettings, folder: Path) -> PromptSettings:

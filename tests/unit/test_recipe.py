@@ -53,6 +53,8 @@ def test_a_missing_field_and_a_missing_file_are_named() -> None:
 def test_overrides_replace_single_keys_and_are_checked() -> None:
     recipe = parse_recipe(MINIMAL, "test", Path(), ["rollout.group_size=4", "seed = 7"])
     assert (recipe.rollout.group_size, recipe.rollout.groups_per_step, recipe.seed) == (4, 16, 7)
+    with pytest.raises(RecipeError, match=r"a text takes quotes: 'model\.path=\"another\"'"):
+        parse_recipe(MINIMAL, "test", Path(), ["model.path=another"])
     with pytest.raises(RecipeError, match="group_sice"):
         parse_recipe(MINIMAL, "test", Path(), ["rollout.group_sice=4"])
 

@@ -31,7 +31,8 @@ class ModelChecker:
 
     def check(self, recipe: Recipe, served: Sequence[ServedModel]) -> CheckedModel:
         """Compare the recipe with what every policy server serves; reads whole models, so call it in a thread."""
-        folder = self._folder or served[0].folder
+        # The recipe is saved into the run folder, where a relative path would lead elsewhere.
+        folder = (self._folder or served[0].folder).resolve()
         faults = [*self._model_faults(recipe.model.path, served[0], folder), *self._length_faults(recipe, served)]
         for other in served[1:]:
             if (other.name, other.initial_digest) != (served[0].name, served[0].initial_digest):
