@@ -8,12 +8,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gagpo.client import Client
+from gagpo.client import Client, JobError, When
 from gagpo.commands.errors import plain_errors
 from gagpo.commands.job_output import byte_bar, job_list, job_text
+from gagpo.training.outcome import outcome_lines
 from gagpo.watching import LineView, LiveView, Standing, View, outcome_line
 from shared.recipe import load_document, load_recipe
+from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import JobList, JobState
+from shared.telemetry import readable
 
 EXIT_CODES = {JobState.COMPLETED: 0, JobState.FAILED: 1, JobState.CANCELLED: 3}
 """What ``watch`` ends with."""
@@ -73,11 +76,14 @@ def list_jobs(server: Server = None, as_json: AsJson = False) -> None:
 
 @app.command()
 def show(job: JobId, server: Server = None, as_json: AsJson = False) -> None:
-    """One job: its state, its latest metrics, its checkpoints and its recipe."""
+    """One job: its state, its latest metrics, its evaluations, its checkpoints and its recipe."""
     with _client(server) as client:
         detail = client.get(job)
-        checkpoints = client.checkpoints(job)
-    out.print(detail.model_dump_json(indent=2) if as_json else job_text(detail, checkpoints), markup=False)
+        if as_json:
+            out.print(detail.model_dump_json(indent=2), markup=False)
+            return
+        evaluations = [_evaluation(client, job, "before"), _evaluation(client, job, "after")]
+        out.print(job_text(detail, client.checkpoints(job), outcome_lines(*evaluations)), markup=False)
 
 
 @app.command()
@@ -100,10 +106,11 @@ def logs(
     """What a job's trainer has written."""
     with _client(server) as client:
         if not follow:
-            out.print(client.logs(job, tail), markup=False, end="")
+            for line in client.logs(job, tail).splitlines():
+                out.print(readable(line), markup=False)
             return
         for line in client.follow_logs(job, tail):
-            out.print(line, markup=False)
+            out.print(readable(line), markup=False)
 
 
 @app.command()
@@ -147,6 +154,15 @@ def _client(server: str | None) -> Iterator[Client]:
         raise typer.BadParameter(str(error)) from error
     with plain_errors("Stopped."), client:
         yield client
+
+
+def _evaluation(client: Client, job: str, when: When) -> EvaluationReport | None:
+    try:
+        return client.evaluation(job, when)
+    except JobError as error:
+        if error.type == "/problems/no-evaluation":
+            return None
+        raise
 
 
 def _watch(client: Client, job: str) -> None:

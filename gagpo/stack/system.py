@@ -135,8 +135,9 @@ class LocalSystem:
                 *_module("services.orchestrator"),
                 *(["--follow"] if following else job),
                 *("--env-url", self.env_url, "--policy-url", self.policy_url),
-                *("--redis-url", self.redis_url, "--port", _port(self.orchestrator_url)),
+                *("--port", _port(self.orchestrator_url)),
             ],
+            environment={"REDIS_URL": self.redis_url},  # a command line, which may hold no password, is seen by all
             ready_url=f"{self.orchestrator_url}/readyz",
         )
 
@@ -161,8 +162,9 @@ class LocalSystem:
                 *_module("services.trainer"),
                 *("--job", self._settings.job, "--recipe", str(self._settings.recipe_file)),
                 *("--run-dir", str(self._settings.run_folder)),
-                *("--redis-url", self.redis_url, "--policy-url", self.policy_url),
+                *("--policy-url", self.policy_url),
             ],
+            environment={"REDIS_URL": self.redis_url},
         )
 
     def evaluation_argv(self, out: Path) -> list[str]:

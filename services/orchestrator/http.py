@@ -248,4 +248,6 @@ def _detail(answer: aiohttp.ClientResponse, content: bytes) -> str:
     problem = _problem(answer, content)
     if problem is None:
         return f"HTTP {answer.status} {content[:200].decode(errors='replace')}"
-    return f"HTTP {answer.status} {problem.type}: {problem.detail}"
+    # The server's own log has lines about the request under this id.
+    request = answer.headers.get("x-request-id")
+    return f"HTTP {answer.status} {problem.type}: {problem.detail}" + (f" (request {request})" if request else "")

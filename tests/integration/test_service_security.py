@@ -19,6 +19,7 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from gagpo import redis_server
+from services.orchestrator.http import ReplicaSet, ServerProblemError
 from shared.service import Scope
 from tests.processes import MAZE, REPOSITORY, ServiceProcess, start_service, without_settings
 
@@ -169,6 +170,14 @@ def test_a_request_has_an_id_in_its_answer_and_in_the_log(running: Running, name
     (access,) = [line for line in lines if line.get("request") == "mine-7" and line["level"] == "debug"]
     assert str(access["message"]).startswith(f"GET {path.partition('?')[0]} 401 ")
     assert all({"time", "level", "service", "logger", "message"} <= line.keys() for line in lines)
+
+
+async def test_a_client_s_complaint_names_the_request_as_the_server_s_log_does(running: Running) -> None:
+    async with ReplicaSet([running.url("trainer")], 10, 10) as replicas:
+        with pytest.raises(ServerProblemError, match=r"unauthorized: .* \(request [0-9a-f]{8}-[0-9a-f]+\)") as caught:
+            await replicas.request("GET", "/v1/jobs")
+    identity = str(caught.value).rpartition("(request ")[2].rstrip(")")
+    wait_for(lambda: f'"request":"{identity}"' in running.log("trainer"))
 
 
 @pytest.mark.parametrize("name", PATHS)
