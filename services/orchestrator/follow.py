@@ -5,6 +5,8 @@ import logging
 from contextlib import suppress
 
 from pydantic import ValidationError
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from services.orchestrator.http import ServerUnavailableError
 from services.orchestrator.job import serve_job
@@ -12,10 +14,12 @@ from services.orchestrator.settings import OrchestratorSettings
 from services.orchestrator.setup import ServerSets
 from services.orchestrator.status import Progress
 from shared.buffer import AsyncJobStore, IllegalTransitionError
-from shared.buffer.connection import CONNECTION_ERRORS
 from shared.schemas.job import JobState
 
 logger = logging.getLogger(__name__)
+
+REDIS_AWAY = (RedisConnectionError, RedisTimeoutError)
+"""What a command raises that was retried for a minute. Wider than this (`OSError`) would hide a missing file."""
 
 _POLL_S = 0.5
 _PAUSE_S = 2.0
@@ -37,7 +41,7 @@ class Follower:
             while True:
                 try:
                     await self._follow()
-                except CONNECTION_ERRORS as error:
+                except REDIS_AWAY as error:
                     logger.error("Redis is away: %s", error)
                     self._progress.wait(f"Redis is away: {error}")
                 except ServerUnavailableError as error:
@@ -66,7 +70,7 @@ class Follower:
             await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             ended = await _stop(work, watch)
-        if isinstance(ended, (ServerUnavailableError, *CONNECTION_ERRORS)):
+        if isinstance(ended, (ServerUnavailableError, *REDIS_AWAY)):
             raise ended
         if ended is not None:
             logger.error("the job cannot be served", exc_info=ended, extra=about)

@@ -23,10 +23,10 @@ def store(stack: Stack) -> Iterator[JobStore]:
     made.close()
 
 
-def _submit(stack: Stack, store: JobStore, name: str, environment: str = "maze") -> Stack:
-    """A job of that name in the store."""
+def _submit(stack: Stack, store: JobStore, name: str, old: str = "", new: str = "") -> Stack:
+    """A job of that name in the store; ``new`` stands for ``old`` in its recipe."""
     job = make_stack(stack.folder, f"{stack.job}-{name}", stack.redis_url, stack.env_urls, stack.policy_url)
-    job.recipe.write_text(job.recipe.read_text().replace('name = "maze"\neval', f'name = "{environment}"\neval'))
+    job.recipe.write_text(job.recipe.read_text().replace(old, new))
     store.add(job.job, load_recipe(job.recipe))
     return job
 
@@ -46,20 +46,10 @@ def _status(url: str) -> dict[str, object]:
     return found
 
 
-def test_one_job_after_the_other_and_one_that_cannot_be_served_is_failed(stack: Stack, store: JobStore) -> None:
-    wrong = _submit(stack, store, "wrong", environment="atlantis")
+def test_one_job_after_the_other(stack: Stack, store: JobStore) -> None:
     first = _submit(stack, store, "first")
     with start_orchestrator(stack, follow=True) as (process, url):
         _wait(lambda: _status(url).get("phase") == "idle")
-        store.transition(wrong.job, JobState.RUNNING)
-        _wait(lambda: store.active() is None)
-        failed = store.get(wrong.job)
-        assert failed is not None
-        assert failed.state is JobState.FAILED
-        assert "environments.0.name = 'atlantis'" in (failed.reason or "")
-        told = [event.payload for event in EventReader(stack.redis_url, wrong.job).read() if event.kind == "state"]
-        assert "atlantis" in str(told[-1]["reason"])
-
         store.transition(first.job, JobState.RUNNING)
         first.publish(0)
         assert len(read_groups(first, 0)) == 3
@@ -73,6 +63,21 @@ def test_one_job_after_the_other_and_one_that_cannot_be_served_is_failed(stack: 
         second.publish(0)
         assert len(read_groups(second, 0)) == 3
         assert _status(url)["groups_added"] == 3, "each job is counted from zero"
+        assert process.poll() is None
+
+
+def test_jobs_that_cannot_be_served_are_failed_and_the_service_lives_on(stack: Stack, store: JobStore) -> None:
+    environment = _submit(stack, store, "sea", 'name = "maze"\neval', 'name = "atlantis"\neval')
+    model = _submit(stack, store, "model", 'path = "model"', 'path = "nowhere"')
+    with start_orchestrator(stack, follow=True) as (process, _):
+        for wrong, reason in ((environment, "environments.0.name = 'atlantis'"), (model, "nowhere")):
+            store.transition(wrong.job, JobState.RUNNING)
+            _wait(lambda: store.active() is None)
+            failed = store.get(wrong.job)
+            assert failed is not None
+            assert (failed.state, reason in (failed.reason or "")) == (JobState.FAILED, True), failed.reason
+            told = [event.payload for event in EventReader(stack.redis_url, wrong.job).read() if event.kind == "state"]
+            assert reason in str(told[-1]["reason"])
         assert process.poll() is None
 
 
