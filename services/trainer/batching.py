@@ -6,10 +6,9 @@ on the right and need no attention mask, because with causal attention nothing r
 All this is a matter of speed and memory only; sums over samples don't depend on it.
 """
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from heapq import heapify, heapreplace
-from typing import TypeVar
 
 import numpy as np
 import torch
@@ -19,7 +18,6 @@ from torch import Tensor
 from shared.trajectory import Step
 
 Rows = NDArray[np.int64]
-Thing = TypeVar("Thing")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,28 +113,17 @@ def make_samples(steps: Sequence[Step], episodes: Sequence[int], advantages: NDA
 def micro_batches(samples: Samples, chosen: Rows, token_budget: int, rank: int = 0, ranks: int = 1) -> list[MicroBatch]:
     """The chosen samples in micro batches of at most ``token_budget`` padded tokens (or one row), by length.
 
-    Of several processes, ``rank`` gets its share. All get equally many, which may take empty ones: sharded weights are
-    gathered for a forward pass by all at once.
+    Of several processes, ``rank`` gets its share, with about as many tokens as the others'. All get equally many, even
+    if it takes empty ones: sharded weights are gathered for a forward pass by all at once.
     """
     rows = sorted(_shared_rows(samples, chosen), key=lambda row: len(row.tokens))
-    shares = [_cut(share, token_budget) for share in deal(rows, [len(row.tokens) for row in rows], ranks)]
-    batches = [_micro_batch(samples, part) for part in shares[rank]]
-    missing = max(len(parts) for parts in shares) - len(batches)
-    return batches + [_empty_micro_batch() for _ in range(missing)]
-
-
-def deal(things: Sequence[Thing], sizes: Sequence[int], ranks: int) -> list[list[Thing]]:
-    """Things for each rank, in the order given, so that the sums of their sizes differ little: the largest go first."""
-    if ranks == 1:
-        return [list(things)]
-    loads = [(0, rank) for rank in range(ranks)]
-    heapify(loads)
-    taken: list[list[int]] = [[] for _ in range(ranks)]
-    for place in sorted(range(len(things)), key=lambda place: -sizes[place]):
-        load, rank = loads[0]
-        taken[rank].append(place)
-        heapreplace(loads, (load + sizes[place], rank))
-    return [[things[place] for place in sorted(places)] for places in taken]
+    parts = _cut(rows, token_budget)
+    if ranks > 1:
+        passes = -(-len(parts) // ranks)
+        parts = _cut_evenly(rows, token_budget, passes * ranks)
+        parts += [[]] * (passes * ranks - len(parts))
+    # Neighbours have rows of about one length, so that the processes are done with a pass at about the same time.
+    return [_micro_batch(samples, part) if part else _empty_micro_batch() for part in parts[rank::ranks]]
 
 
 @dataclass(slots=True, eq=False)
@@ -174,6 +161,12 @@ def _cut(rows: Sequence[_Row], token_budget: int) -> list[Sequence[_Row]]:
             parts.append(rows[start:stop])
             start = stop
     return parts
+
+
+def _cut_evenly(rows: Sequence[_Row], token_budget: int, most: int) -> list[Sequence[_Row]]:
+    """The same in at most ``most`` parts, with the smallest budget that allows it; ``token_budget`` does."""
+    budgets = range(1, token_budget + 1)
+    return _cut(rows, budgets[bisect_left(budgets, True, key=lambda budget: len(_cut(rows, budget)) <= most)])
 
 
 def _empty_micro_batch() -> MicroBatch:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from services.trainer.algorithms.base import LossKind
-from services.trainer.batching import Samples, deal, make_samples, micro_batches
+from services.trainer.batching import Samples, make_samples, micro_batches
 from services.trainer.losses import ActionLogprobs, surrogate
 from services.trainer.model import action_logprobs
 from shared.recipe import RatioKind
@@ -21,18 +21,18 @@ def samples_of(steps: list[Step]) -> Samples:
     return make_samples(steps, range(len(steps)), np.random.default_rng(0).normal(size=len(steps)))
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
-def test_everything_is_dealt_once_in_order_and_evenly(ranks: int) -> None:
-    sizes = np.random.default_rng(1).integers(1, 400, 200).tolist()
-    dealt = deal(range(len(sizes)), sizes, ranks)
-    assert sorted(thing for share in dealt for thing in share) == list(range(len(sizes)))
-    assert all(share == sorted(share) for share in dealt)
-    loads = [sum(sizes[thing] for thing in share) for share in dealt]
-    assert max(loads) <= 1.02 * sum(sizes) / ranks
-
-
-def test_fewer_things_than_processes_leave_some_without() -> None:
-    assert sorted(deal(["a", "b"], [3, 5], 4)) == [[], [], ["a"], ["b"]]
+@pytest.mark.parametrize("ranks", [2, 8])
+@pytest.mark.parametrize("budget", [2048, 8192])
+def test_tokens_are_dealt_evenly_and_padded_little(ranks: int, budget: int) -> None:
+    random, zeros = np.random.default_rng(1), np.zeros(4)
+    action = (zeros.astype(np.int32), zeros.astype(np.float32), zeros.astype(np.int32))
+    prompts = [random.integers(3, 300, length).astype(np.int32) for length in random.integers(40, 160, 500)]
+    samples = samples_of([Step("", "", "", prompt, *action, 0.0, True) for prompt in prompts])
+    shares = [micro_batches(samples, np.arange(len(samples)), budget, rank, ranks) for rank in range(ranks)]
+    padded = [sum(batch.input_ids.numel() for batch in share) for share in shares]
+    assert all(batch.input_ids.numel() <= budget for share in shares for batch in share)
+    assert max(padded) < 1.1 * sum(padded) / ranks
+    assert sum(padded) < 1.1 * samples.tokens
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
