@@ -9,8 +9,9 @@ with Client("http://trainer:8000") as client:
 
 from gagpo.client.asynchronous import AsyncClient
 from gagpo.client.blocking import Client
+from gagpo.client.calls import When
 from gagpo.client.errors import Fault, JobError
 from gagpo.client.following import Patience
 from gagpo.client.server import DEFAULT_SERVER, Server, find_server
 
-__all__ = ["DEFAULT_SERVER", "AsyncClient", "Client", "Fault", "JobError", "Patience", "Server", "find_server"]
+__all__ = ["DEFAULT_SERVER", "AsyncClient", "Client", "Fault", "JobError", "Patience", "Server", "When", "find_server"]

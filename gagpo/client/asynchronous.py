@@ -11,7 +11,7 @@ import httpx
 from pydantic import JsonValue
 
 from gagpo.client import calls
-from gagpo.client.calls import Answer, Call
+from gagpo.client.calls import Answer, Call, When
 from gagpo.client.download import Archive, Progress, download_archive, ignore_progress
 from gagpo.client.errors import unreachable
 from gagpo.client.following import (
@@ -26,6 +26,7 @@ from gagpo.client.following import (
     events_in,
 )
 from gagpo.client.server import find_server
+from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
 
 
@@ -83,6 +84,10 @@ class AsyncClient:
     async def checkpoints(self, job: str) -> Sequence[Checkpoint]:
         """As `Client.checkpoints`."""
         return (await self._ask(calls.checkpoints(job))).checkpoints
+
+    async def evaluation(self, job: str, when: When) -> EvaluationReport:
+        """As `Client.evaluation`."""
+        return await self._ask(calls.evaluation(job, when))
 
     def watch(self, job: str, after: str | None = None) -> AsyncIterator[JobEvent]:
         """As `Client.watch`."""

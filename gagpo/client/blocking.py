@@ -11,7 +11,7 @@ import httpx
 from pydantic import JsonValue
 
 from gagpo.client import calls
-from gagpo.client.calls import Answer, Call
+from gagpo.client.calls import Answer, Call, When
 from gagpo.client.download import Archive, Progress, download_archive, ignore_progress
 from gagpo.client.errors import unreachable
 from gagpo.client.following import (
@@ -26,6 +26,7 @@ from gagpo.client.following import (
     events_in,
 )
 from gagpo.client.server import find_server
+from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
 
 
@@ -93,6 +94,10 @@ class Client:
     def checkpoints(self, job: str) -> Sequence[Checkpoint]:
         """A job's checkpoints, the newest last."""
         return self._ask(calls.checkpoints(job)).checkpoints
+
+    def evaluation(self, job: str, when: When) -> EvaluationReport:
+        """How the policy did on held-out tasks before or after training: the figures, and every episode."""
+        return self._ask(calls.evaluation(job, when))
 
     def watch(self, job: str, after: str | None = None) -> Iterator[JobEvent]:
         """A job's events as they happen, until the job is over; lost connections are made again, without a gap.

@@ -3,16 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from gagpo.client.errors import JobError, refusal, unreadable
+from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import Checkpoint, CheckpointList, Job, JobDetail, JobList, JobSubmission
 
 Answer = TypeVar("Answer")
+
+When = Literal["before", "after"]
+"""Which evaluation of a job: before training, or after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,11 @@ def checkpoints(job: str) -> Call[CheckpointList]:
 def logs(job: str, tail: int) -> Call[str]:
     """``GET /v1/jobs/{id}/logs``."""
     return Call("GET", f"{job_path(job, 'logs')}?tail={tail}", _text)
+
+
+def evaluation(job: str, when: When) -> Call[EvaluationReport]:
+    """``GET /v1/jobs/{id}/evaluations/{when}``."""
+    return Call("GET", job_path(job, "evaluations", when), EvaluationReport.model_validate_json)
 
 
 def choose(job: str, there: Sequence[Checkpoint], version: int | None) -> Checkpoint:

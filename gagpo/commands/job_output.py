@@ -1,7 +1,7 @@
 """How ``gagpo job`` writes jobs for people."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 import tomli_w
@@ -27,7 +27,7 @@ def job_list(jobs: Sequence[Job]) -> str:
     )
 
 
-def job_text(job: JobDetail, checkpoints: Sequence[Checkpoint]) -> str:
+def job_text(job: JobDetail, checkpoints: Sequence[Checkpoint], evaluations: Iterable[str]) -> str:
     """Everything about one job; its recipe as TOML, so that it can be saved and submitted again."""
     rows = [
         ("job", job.id),
@@ -40,7 +40,7 @@ def job_text(job: JobDetail, checkpoints: Sequence[Checkpoint]) -> str:
         ("checkpoints", ", ".join(f"{one.version} ({one.bytes / 1e6:.1f} MB)" for one in checkpoints)),
     ]
     lines = [f"{name:<12}{value}" for name, value in rows if value]
-    return "\n".join([*lines, "", tomli_w.dumps(without_null(job.recipe)).rstrip()])
+    return "\n".join([*lines, *evaluations, "", tomli_w.dumps(without_null(job.recipe)).rstrip()])
 
 
 def note(job: Job) -> str:

@@ -5,12 +5,13 @@ from typing import Self
 
 from rich.console import Console
 
+from gagpo.watching.evaluated import Evaluated
 from gagpo.watching.standing import Standing, duration
 from shared.schemas.job import Job, JobEvent
 
 
 class LineView:
-    """One line for each change of state, training step, checkpoint and note."""
+    """One line for each change of state, training step, checkpoint, evaluation and note."""
 
     def __init__(self, console: Console) -> None:
         """Writes to ``console``."""
@@ -39,6 +40,10 @@ def event_line(event: JobEvent, standing: Standing) -> str | None:
         return f"checkpoint of version {event.payload.get('version')}"
     if event.kind == "note":
         return f"note: {event.payload.get('message')}"
+    if event.kind == "evaluation":
+        return Evaluated.model_validate(event.payload).line()
+    if event.kind == "evaluation-failed":
+        return f"no held-out evaluation {event.payload.get('when')} training: {event.payload.get('reason')}"
     if event.kind == "step":
         return step_line(standing)
     return None

@@ -15,6 +15,8 @@ from gagpo.watching.standing import Standing, TrainedStep, duration
 from shared.schemas.job import JobEvent, JobState
 
 _BAR_WIDTH = 40
+_ABOVE = frozenset({"note", "evaluation", "evaluation-failed"})
+"""Kinds of events that are told in lines above the picture."""
 _STYLES = {
     JobState.QUEUED: "yellow",
     JobState.RUNNING: "cyan",
@@ -47,7 +49,7 @@ class LiveView:
     def show(self, event: JobEvent, standing: Standing) -> None:
         """The picture follows the standing by itself; what a later state would hide stays above it."""
         passing = event.kind == "state" and standing.reason and not standing.state.over
-        if (passing or event.kind == "note") and (line := event_line(event, standing)) is not None:
+        if (passing or event.kind in _ABOVE) and (line := event_line(event, standing)) is not None:
             self._live.console.print(line, markup=False)
 
     def _draw(self) -> RenderableType:

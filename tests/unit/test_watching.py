@@ -7,6 +7,7 @@ from pydantic import JsonValue
 from rich.console import Console
 
 from gagpo.watching import LineView, LiveView, Standing
+from gagpo.watching.lines import event_line
 from gagpo.watching.live import draw
 from gagpo.watching.standing import duration
 from shared.schemas.job import JobDetail, JobEvent, JobState
@@ -131,6 +132,27 @@ def test_lines_tell_states_steps_and_checkpoints_and_nothing_else() -> None:
     assert lines[1].startswith("step   1/30  success  50%")
     assert lines[1].endswith("4.0 s  1:56 left")
     assert lines[2:] == ["checkpoint of version 1", "failed: no groups came"]
+
+
+def test_evaluations_are_told_with_their_intervals_and_scores_only_where_graded() -> None:
+    def evaluated(success: float, score: float) -> dict[str, JsonValue]:
+        interval: list[JsonValue] = [success - 0.1, success + 0.1]
+        return {
+            "episodes": 128,
+            "success_rate": success,
+            "success_interval": interval,
+            "mean_score": score,
+            "mean_steps": 9.0,
+        }
+
+    standing = running()
+    alone = event("evaluation", when="before", seconds=3.0, environments={"alfworld": evaluated(0.5, 0.5)})
+    told = event_line(alone, standing)
+    assert told == "held-out success before: 50.0% (95%: 40.0%–60.0%, 128 episodes, mean length 9.0)"
+    both = {"alfworld": evaluated(0.5, 0.5), "webshop": evaluated(0.25, 0.6)}
+    assert (event_line(event("evaluation", when="after", environments=both), standing) or "").endswith(
+        "; webshop 25.0% (95%: 15.0%–35.0%, 128 episodes, mean length 9.0), score 0.600"
+    )
 
 
 def test_the_live_view_leaves_its_last_picture() -> None:
