@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 
 def cache_folder(name: str) -> Path:
@@ -37,6 +38,15 @@ def locked(path: Path) -> Iterator[None]:
     with path.with_name(f"{path.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
+
+
+def try_lock(file: IO[str]) -> bool:
+    """Lock an open file if nobody has; False if somebody does. Free again once every process that has it open ended."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def write_atomically(path: Path, content: bytes) -> None:

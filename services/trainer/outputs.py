@@ -2,8 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,10 +23,20 @@ from services.trainer.metrics import (
 from services.trainer.stopping import StopFlag
 from services.trainer.weight_push import WeightPublisher
 from shared.buffer import EventWriter, GroupReader, JobChannel
+from shared.files import try_lock
 from shared.recipe import Recipe
 from shared.schemas.job import JobState
 
 log = logging.getLogger(__name__)
+
+OTHER_TRAINER_DEADLINE_S = 60.0
+"""How long another trainer in the same folder is waited for: one that was told to stop needs a moment."""
+
+_LOCK_POLL_S = 0.2
+
+
+class FolderInUseError(RuntimeError):
+    """Another trainer works in the run folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +65,15 @@ class Outputs:
     """Weights to the policy servers, checkpoints, metrics, events, the job's state, and releasing groups."""
 
     def __init__(self, place: RunPlace, recipe: Recipe, flag: StopFlag) -> None:
-        """Connects to nothing yet; `begin` opens the logs."""
+        """Connects to nothing yet; `begin` opens the logs. Waits while another trainer still works in the folder.
+
+        Raises `FolderInUseError` when it does for long, and what ``flag`` raises.
+        """
         place.run_dir.mkdir(parents=True, exist_ok=True)
         self._place = place
         self._recipe = recipe
         self._closing = ExitStack()
+        self._closing.enter_context(_alone_in(place.run_dir, flag))
         self.checkpoints = CheckpointStore(
             place.checkpoints, tokenizer_from=recipe.model.path, keep=recipe.training.keep_checkpoints
         )
@@ -143,3 +157,16 @@ class Outputs:
     def channel(self) -> JobChannel:
         """The job's channel, to see whether it was cancelled."""
         return self._channel
+
+
+@contextmanager
+def _alone_in(folder: Path, flag: StopFlag) -> Iterator[None]:
+    """Hold the folder's lock. One that torchrun left behind when it was killed trains on: two would mix their steps."""
+    give_up = time.monotonic() + OTHER_TRAINER_DEADLINE_S
+    with (folder / "trainer.lock").open("a") as file:
+        while not try_lock(file):
+            flag.check()
+            if time.monotonic() > give_up:
+                raise FolderInUseError(f"another trainer works in {folder}: end it (fuser {file.name} tells which)")
+            time.sleep(_LOCK_POLL_S)
+        yield

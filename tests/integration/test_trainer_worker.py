@@ -144,6 +144,23 @@ def test_a_cancelled_job_ends(redis_url: str, endpoint: WeightEndpoint, model_fo
         assert channel.state() is JobState.CANCELLED
 
 
+@pytest.mark.slow
+def test_two_trainers_do_not_work_in_one_folder(
+    redis_url: str, endpoint: WeightEndpoint, model_folder: Path, tmp_path: Path
+) -> None:
+    job, run = "twice", tmp_path / "run"
+    recipe = write_recipe(model_folder, steps=1)
+    with start_trainer(job, recipe, run, redis_url, endpoint.url) as first:
+        _wait_for_version(redis_url, job, 0)
+        with start_trainer(job, recipe, run, redis_url, endpoint.url) as second:
+            time.sleep(15)
+            assert len(endpoint.history) == 1, "the second one pushes nothing"
+            first.kill()
+            add_groups(redis_url, job, [training_group(0, g) for g in range(4)])
+            assert second.wait() == 0, second.log.read_text()
+    assert [version for version, _ in endpoint.history] == [0, 0, 1]
+
+
 def test_a_run_folder_without_the_checkpoint_that_redis_counts_on_is_refused(
     redis_url: str, endpoint: WeightEndpoint, model_folder: Path, tmp_path: Path
 ) -> None:

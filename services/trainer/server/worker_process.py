@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import signal
 import sys
@@ -14,6 +13,7 @@ from typing import IO
 from services.trainer.server.run_folder import RunFolder
 from services.trainer.server.settings import TrainerSettings
 from shared.child_process import die_with_parent
+from shared.files import try_lock
 
 LOCK_POLL_S = 0.2
 
@@ -90,7 +90,7 @@ async def folder_lock(path: Path) -> AsyncIterator[IO[str]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+") as file:
         while True:
-            if _try_lock(file):
+            if try_lock(file):
                 break
             await asyncio.sleep(LOCK_POLL_S)
         yield file
@@ -101,12 +101,4 @@ def is_locked(path: Path) -> bool:
     if not path.exists():
         return False
     with path.open("a+") as file:
-        return not _try_lock(file)
-
-
-def _try_lock(file: IO[str]) -> bool:
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        return not try_lock(file)
