@@ -12,6 +12,8 @@ def tail_start(file: Path, lines: int) -> int:
         return 0
     with file.open("rb") as log:
         position = size = log.seek(0, os.SEEK_END)
+        if lines == 0:
+            return size
         missing = lines
         while position > 0:
             position, end = max(0, position - BLOCK_BYTES), position
@@ -21,10 +23,10 @@ def tail_start(file: Path, lines: int) -> int:
             search_to = len(block) - (end == size and block.endswith(b"\n"))
             while (found := block.rfind(b"\n", 0, search_to)) >= 0:
                 missing -= 1
-                if missing <= 0:
+                if missing == 0:
                     return position + found + 1
                 search_to = found
-        return size if lines == 0 else 0
+        return 0
 
 
 def read_from(file: Path, offset: int, most: int = BLOCK_BYTES) -> bytes:
