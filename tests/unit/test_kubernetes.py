@@ -258,6 +258,17 @@ def test_tasks_are_generated_as_the_recipes_say(rendered: dict[str, list[Manifes
         assert made[name] == recipe["environments"][0]["generate"]
 
 
+@pytest.mark.parametrize("service", ["policy-server", "trainer"])
+def test_the_gpu_overlay_changes_what_the_gpu_compose_file_does(
+    rendered: dict[str, list[Manifest]], service: str
+) -> None:
+    override = yaml.safe_load((REPOSITORY / "docker-compose.gpu.yml").read_text())["services"][service]
+    here = container(rendered["gpu"], service)
+    assert here["image"] == override["image"]
+    assert set(override["environment"]) <= {one["name"] for one in here["env"]}
+    assert here["resources"]["limits"]["memory"].lower() == compose_value(override["mem_limit"]) + "i"
+
+
 def test_gpus_are_asked_for_where_they_are_used(rendered: dict[str, list[Manifest]]) -> None:
     def gpus(name: str) -> Any:
         return container(rendered["gpu"], name)["resources"]["limits"].get("nvidia.com/gpu")
