@@ -66,13 +66,15 @@ CPU_MEASURED = UnitCosts(
     env_step_s=ENV_STEP_S,
     env_open_s=ENV_OPEN_S,
     turn_s=TURN_S,
-    generation=GenerationCosts(iteration_s=4.0e-3, decode_s=0.1e-3, prefill_s=0.012e-3),
-    training=TrainingCosts(update_token_s=12e-6, forward_token_s=4e-6, fixed_s=0.1),
+    generation=GenerationCosts(iteration_s=15.5e-3, decode_s=0.39e-3, prefill_s=0.047e-3),
+    training=TrainingCosts(update_token_s=37e-6, forward_token_s=12e-6, fixed_s=0.1),
     push=TransferCosts(fixed_s=0.1, byte_s=PUSH_BYTE_S),
     checkpoint=TransferCosts(fixed_s=0.1, byte_s=PUSH_BYTE_S),
     shared_machine=True,
 )
-"""What docs/scaling.md reports, for a model of `SMALL_POLICY_PARAMETERS` weights."""
+"""For a model of `SMALL_POLICY_PARAMETERS` weights, all services on the same two cores: rollouts of 280 steps a second
+(docs/orchestrator.md), updates of 1,400 samples a second that share prefixes (README.md). How generation's three units
+relate to one another is fitted to the policy server's requests a second (docs/policy-server.md)."""
 
 
 def gpu(name: str) -> Accelerator:
