@@ -74,8 +74,8 @@ PLANS = {
         ),
         doubt=Lesson(
             500,
-            Teacher(SHOPPING_SLIPS, {"expert_style": "hasty", "expert_haste": 0.7}),
-            FitSettings(epochs=1, learning_rate=3e-4),
+            Teacher(SHOPPING_SLIPS, {"expert_style": "hasty", "expert_haste": 0.9}),
+            FitSettings(epochs=1, learning_rate=7e-4),
         ),
         size=Size(feed_forward=256),
         start=Start(word_scale=10, attention_to_same=0.7, copying=0.3, following=True),

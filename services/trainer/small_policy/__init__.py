@@ -1,5 +1,6 @@
-"""The small policy: a Llama of about half a million weights with its own tokenizer, which learns ALFWorld on a CPU.
+"""The small policy: a Llama of about a million weights with its own tokenizer, which learns an environment on a CPU.
 
-`reading` holds the words it knows and how it abridges the game's sentences, `tokenizer` turns that into a
-``tokenizer.json``, `model` makes the network, `checkpoint` writes the folder that vLLM and Transformers load.
+`readings` holds, for each environment, the words it knows and how it abridges what the environment says (`reading` is
+what a reading consists of); `tokenizer` turns one into a ``tokenizer.json``; `model` makes the network, `following`
+begins some of its weights as a circuit that copies; `checkpoint` writes the folder that vLLM and Transformers load.
 """
