@@ -146,11 +146,15 @@ class WeightEndpoint:
         return {"object": "list", "data": [card]}
 
     def weights(self) -> dict[str, object]:
-        """As ``GET /v1/weights`` answers after the start."""
-        assert self.model is not None
-        first: dict[str, object] = {"version": 0, "digest": digest_of_folder(self.model)}
-        entry = {**first, "transport": "initial", "loaded_at": 0.0, "seconds": 0.0}
-        return {**first, "model": self.model.name, "history": [entry]}
+        """As ``GET /v1/weights`` answers."""
+        initial = (0, "initial" if self.model is None else digest_of_folder(self.model), "initial")
+        entries: list[dict[str, object]] = [
+            {"version": version, "digest": digest, "transport": transport, "loaded_at": 0.0, "seconds": 0.0}
+            for version, digest, transport in [initial, *((*pushed, "file") for pushed in self.history)]
+        ]
+        name = "tiny" if self.model is None else self.model.name
+        last = entries[-1]
+        return {"version": last["version"], "digest": last["digest"], "model": name, "history": entries}
 
     def take(self, push: WeightPush) -> WeightState:
         """Load the pushed weights and check their digest."""
