@@ -9,6 +9,10 @@ ACTIVATION_BYTES = 34
 """For each token, layer and hidden unit, in 16 bits, with attention that keeps no scores: what the backward pass needs
 (Korthikanti et al. 2022, arXiv 2205.05198, equation 1 without its attention term)."""
 
+TRAINED_BYTES = 4
+"""Of a weight in training, of its gradient and of each of its two moments: float32 whatever ``model.dtype`` says.
+Weights are pushed and saved so too."""
+
 RECOMPUTED_BYTES = 2
 """The same when a layer's activations are recomputed and only its input is kept."""
 
@@ -49,7 +53,9 @@ def memory_need(
     recompute: bool,
 ) -> MemoryNeed:
     """``requests`` are those that one policy server computes at once; FSDP2 shards all but the activations."""
-    weights = size.parameters * number_bytes
+    weights, trained = size.parameters * number_bytes, size.parameters * TRAINED_BYTES
+    # Kept as they compute: the reference, which needs no gradients, and a copy of the policy where that is not float32.
+    computing = weights * (int(work.reference) + int(number_bytes < TRAINED_BYTES))
     kept = RECOMPUTED_BYTES * size.layers + ACTIVATION_BYTES if recompute else ACTIVATION_BYTES * size.layers
     actions = micro_batch_tokens * work.answer_tokens / (work.prompt_tokens + work.answer_tokens)
     logits = actions * size.vocabulary * 4 * 3  # float32: logits, their gradient, and the softmax between
@@ -59,7 +65,7 @@ def memory_need(
         * (work.prompt_tokens + work.answer_tokens)
         * size.key_value_bytes(number_bytes)
         / tensor_parallel,
-        trainer_weights=weights * (3 if work.reference else 2) / training_processes,
-        optimizer=2 * weights / training_processes,
+        trainer_weights=(2 * trained + computing) / training_processes,
+        optimizer=2 * trained / training_processes,
         activations=micro_batch_tokens * size.hidden * kept * number_bytes / 2 + logits,
     )

@@ -7,7 +7,7 @@ from gagpo.plan.accelerators import Accelerator, cpu_costs, gpu_costs
 from gagpo.plan.costs import UnitCosts
 from gagpo.plan.errors import PlanError
 from gagpo.plan.measured import MeasuredRun, measured_costs, measured_workload, read_run
-from gagpo.plan.memory import MemoryNeed, memory_need
+from gagpo.plan.memory import TRAINED_BYTES, MemoryNeed, memory_need
 from gagpo.plan.models import ModelSize, model_size
 from gagpo.plan.predict import Prediction, Resources, changes, predict
 from gagpo.plan.workload import Workload, workload_of
@@ -70,8 +70,7 @@ class Plan:
 def make_plan(request: PlanRequest) -> Plan:
     """Predict a training step with the best use of what there is. Raises `PlanError` where something is missing."""
     plans = [_plan(request, resources) for resources in _ways(request)]
-    best = min(plans, key=lambda plan: plan.prediction.step_s)
-    return _with_alternatives(best, NUMBER_BYTES[request.recipe.model.dtype])
+    return _with_alternatives(min(plans, key=lambda plan: plan.prediction.step_s))
 
 
 def _ways(request: PlanRequest) -> list[Resources]:
@@ -105,8 +104,7 @@ def _plan(request: PlanRequest, resources: Resources) -> Plan:
     model = model_size(request.model or recipe.model.path)
     run = read_run(request.measured) if request.measured else None
     work = workload_of(recipe, request.turns) if run is None else measured_workload(run, recipe)
-    number_bytes = NUMBER_BYTES[recipe.model.dtype]
-    weight_bytes = float(model.parameters * number_bytes)
+    weight_bytes = float(model.parameters * TRAINED_BYTES)
     resources, warnings = _within_memory(request, model, work, resources)
     costs = _costs(request, model, work, run)
     return Plan(
@@ -120,8 +118,8 @@ def _plan(request: PlanRequest, resources: Resources) -> Plan:
     )
 
 
-def _with_alternatives(plan: Plan, number_bytes: int) -> Plan:
-    weight_bytes = float(plan.model.parameters * number_bytes)
+def _with_alternatives(plan: Plan) -> Plan:
+    weight_bytes = float(plan.model.parameters * TRAINED_BYTES)
     found = [
         Alternative(change.what, predict(change.work, plan.costs, weight_bytes, change.resources).step_s)
         for change in changes(plan.workload, plan.resources)
@@ -136,7 +134,7 @@ def _costs(request: PlanRequest, model: ModelSize, work: Workload, run: Measured
         return base
     if request.measured_with is None:
         raise PlanError("a run's costs mean nothing without the resources that it had")
-    weight_bytes = float(model.parameters * NUMBER_BYTES[run.recipe.model.dtype])
+    weight_bytes = float(model.parameters * TRAINED_BYTES)
     return measured_costs(run, base, weight_bytes, request.measured_with)
 
 
