@@ -10,7 +10,7 @@ TORCH_SOURCE := $(if $(PIP_FIND_LINKS),--find-links "$(PIP_FIND_LINKS)",--torch-
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full lint lock clean
+.PHONY: help setup demo test test-full test-compose lint lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -32,7 +32,10 @@ test: setup lint ## Run every quick test that this machine can run
 	$(BIN)/python -m pytest -m "not slow" $(PYTEST_ARGS)
 
 test-full: setup lint ## Run the slow tests too (long differential runs, a real pretrained model)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not compose" $(PYTEST_ARGS)
+
+test-compose: setup ## Build the images, run a job on them, kill containers meanwhile; needs a Docker engine
+	$(BIN)/python -m pytest tests/compose -m compose -s $(PYTEST_ARGS)
 
 lint: setup ## Format check, lint, types, import rules
 	$(BIN)/ruff format --check .
