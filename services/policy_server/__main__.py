@@ -45,6 +45,7 @@ def serve(settings: PolicySettings, tokens: Tokens) -> int:
     """Serve until told to stop, or until the engine fails; the exit status."""
     tail = StderrTail()
     configure_logging(SERVICE, stream=tail.stream)
+    logging.getLogger("vllm").setLevel(settings.log_level)  # vLLM sets it too, but not before it has spoken
     tail.start()
     failures: list[str] = []
 
