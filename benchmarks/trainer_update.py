@@ -1,4 +1,4 @@
-"""Samples a second of the trainer's update against a plain Transformers loop: ``python benchmarks/trainer_update.py``.
+"""Tokens a second of the trainer's update against a plain Transformers loop: ``python benchmarks/trainer_update.py``.
 
 Both run one training step on the same made-up samples, of about 100 prompt and 6 action tokens, with a Llama of 0.7
 million weights in float32: log π_ref, then four clipped minibatches. The plain loop is what one writes first: padded in
@@ -147,7 +147,7 @@ def seconds(update: Callable[[], None], rounds: int) -> float:
 
 
 def main() -> None:
-    """Print samples a second, and the ratio to the plain loop."""
+    """Print tokens a second, prompts and actions, and the ratio to the plain loop."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--episodes", type=int, default=48)
     parser.add_argument("--steps", type=int, default=11)
@@ -162,13 +162,13 @@ def main() -> None:
     }
     plain = seconds(plain_update(recipes["trainer", options.tokens[0]], samples), options.rounds)
     print(f"{len(samples)} samples, {samples.tokens / len(samples):.0f} tokens each, {torch.get_num_threads()} threads")
-    print(f"plain loop: {plain:.2f} s, {len(samples) / plain:.0f} samples/s")
+    print(f"plain loop: {plain:.2f} s, {samples.tokens / plain:.0f} tokens/s")
     for name, shown in (("prompts grow", samples), ("prompts differ", apart(samples))):
         for (old, tokens), recipe in recipes.items():
             taken = seconds(trainer_update(recipe, shown), options.rounds)
             print(
                 f"{name}, old_logprobs = {old}, micro batches of {tokens}: {taken:.2f} s, "
-                f"{len(samples) / taken:.0f} samples/s, {plain / taken:.2f} times the plain loop"
+                f"{samples.tokens / taken:.0f} tokens/s, {plain / taken:.2f} times the plain loop"
             )
 
 

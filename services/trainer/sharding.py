@@ -52,14 +52,17 @@ class WholeCopy:
     def __init__(self, model: PreTrainedModel, world: World) -> None:
         """Call before ``model`` is sharded. Takes memory only on rank 0, and only where models are sharded."""
         self._model = model
-        self._copy = deepcopy(model).cpu() if world.mesh is not None and world.rank == 0 else None
+        self._sharded = world.mesh is not None
+        self._copy = deepcopy(model).cpu() if self._sharded and world.rank == 0 else None
 
     def gather(self) -> PreTrainedModel:
         """The model with all its weights, on rank 0; every process has to call it. A whole one comes as it is."""
+        if not self._sharded:
+            return self._model
         copies = {} if self._copy is None else dict(self._copy.named_parameters())
         for name, parameter in self._model.named_parameters():
-            if isinstance(parameter, DTensor):
-                weights = parameter.full_tensor().detach()
-                if name in copies:
-                    copies[name].data.copy_(weights)
+            assert isinstance(parameter, DTensor), f"{name} is gathered for a backward pass that never came"
+            weights = parameter.full_tensor().detach()
+            if name in copies:
+                copies[name].data.copy_(weights)
         return self._copy or self._model

@@ -140,7 +140,7 @@ class Updater:
 
     def _share(self, values: Tensor, rows: Rows) -> None:
         """Complete the given rows, of which each process has filled in its own and left the others at 0."""
-        if self._world.size > 1:
+        if self._world.size > 1 and len(rows):
             values[rows] = self._world.add(values[rows])
 
     def _plan(self, samples: Samples, step: int) -> list[Rows]:

@@ -32,7 +32,8 @@ class ModelSettings(Section):
     """Folder of a Hugging Face causal language model with its tokenizer. Relative to the recipe's folder."""
 
     dtype: str = Field(default="float32", pattern="^(float32|bfloat16)$")
-    """Precision of training and generation. float32 on a CPU; bfloat16 is several times slower there."""
+    """Precision of generation and of training's passes; the weights being trained stay float32. float32 on a CPU;
+    bfloat16 is several times slower there."""
 
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time."""
