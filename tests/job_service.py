@@ -91,7 +91,7 @@ class TrainerUnderTest:
         """``POST`` without a body."""
         return httpx.post(f"{self.jobs}/{path}", timeout=30)
 
-    def wait_for(self, job: str, *states: JobState, deadline_s: float = 120.0) -> Job:
+    def wait_for(self, job: str, *states: JobState, deadline_s: float = 240.0) -> Job:
         """The job, once it is in one of the states."""
         give_up = time.monotonic() + deadline_s
         while (shown := self.show(job)).state not in states:
@@ -100,7 +100,7 @@ class TrainerUnderTest:
             time.sleep(0.1)
         return shown
 
-    def wait_for_version(self, job: str, version: int, deadline_s: float = 120.0) -> None:
+    def wait_for_version(self, job: str, version: int, deadline_s: float = 240.0) -> None:
         """Wait until so many training steps are done and published."""
         give_up = time.monotonic() + deadline_s
         while self.show(job).policy_version < version:

@@ -149,12 +149,12 @@ def test_a_killed_service_leaves_no_worker_and_its_successor_goes_on(system: Job
 
 def test_a_second_service_on_the_same_folder_waits_for_the_first_to_end(system: JobSystem) -> None:
     job = "shared"
-    with system.trainer() as second_to_be, system.trainer() as other:
+    with system.trainer() as first, system.trainer() as other:
         other.submit(system.recipe(steps=1), job).raise_for_status()
-        second_to_be.wait_for(job, JobState.RUNNING)
-        pid = _eventually(second_to_be.worker_pid)
+        first.wait_for(job, JobState.RUNNING)
+        pid = _eventually(first.worker_pid)
         assert not _children(other.process.pid)
-        second_to_be.stop()
+        first.stop()
         assert not Path(f"/proc/{pid}").exists()
         system.add_groups(job, range(1))
         other.wait_for(job, JobState.COMPLETED)
