@@ -179,4 +179,5 @@ def _watch(client: Client, job: str) -> None:
 
 
 def _view(standing: Standing) -> View:
-    return LiveView(out, standing) if out.is_terminal else LineView(out)
+    # Without soft wrapping: a picture that is drawn over itself has to know how many lines it takes.
+    return LiveView(Console(highlight=False), standing) if out.is_terminal else LineView(out)

@@ -69,5 +69,5 @@ def step_line(standing: Standing) -> str:
     """The latest training step's metrics."""
     step = standing.latest
     assert step is not None, "told after a training step"
-    left = "" if standing.left_s is None else f"  {duration(standing.left_s)} left"
+    left = f"  {duration(standing.left_s)} left" if standing.left_s else ""
     return f"step {step.version:>3}/{standing.steps}  {step.shown()}  {duration(step.seconds_total)}{left}"

@@ -70,7 +70,7 @@ def _headline(standing: Standing) -> Text:
         line.append(f"  {first_line(standing.reason)}")
     if standing.step_s is not None:
         line.append(f"  {duration(standing.step_s)} a step")
-    if standing.left_s is not None:
+    if standing.left_s:
         line.append(f"  {duration(standing.left_s)} left")
     return line
 
