@@ -16,8 +16,7 @@ tags: [{environment}, gagpo]
 # The small policy
 
 A Llama of {parameters:,} weights that plays {title} in text, with a word-level tokenizer of its own. It has
-{story}: a place to
-start reinforcement learning from, not a good player.
+{story}: a place to start reinforcement learning from, not a good player.
 
 | | |
 | --- | --- |

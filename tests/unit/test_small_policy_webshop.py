@@ -1,7 +1,12 @@
 """How the small policy reads WebShop, and how its weights begin."""
 
+import json
+from pathlib import Path
+
 import pytest
 import torch
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM
 
 from services.env_server.environments.webshop.generator import SIMPLE, generate_products, simple_brands, vocabulary
 from services.env_server.environments.webshop.generator.kinds import load_kinds
@@ -10,8 +15,13 @@ from services.trainer.small_policy.model import Size, Start, build_model
 from services.trainer.small_policy.readings import READINGS
 from services.trainer.small_policy.readings.webshop import CLICKS, kinds
 from services.trainer.small_policy.readings.webshop_words import ATTRIBUTES, BRANDS, DETAILS, GROUPS, LOOKS, VALUES
+from services.trainer.small_policy.sampling import sample_actions
 from services.trainer.small_policy.tokenizer import SPECIAL, UNKNOWN_ID, build_tokenizer
+from services.trainer.warmstart_plans import PLANS
+from shared.prompting import PolicyTokenizer, PromptBuilder
+from shared.recipe import load_recipe
 
+CONFIGS = Path(__file__).parents[2] / "configs"
 READING = READINGS["webshop"]
 TINY = Size(hidden=64, feed_forward=64, layers=2, heads=2, context=128)
 
@@ -125,3 +135,26 @@ def test_weights_that_follow_find_what_came_after_the_same_word() -> None:
 def _texts(product: Product) -> list[str]:
     instruction = [product.synthetic.text] if product.synthetic else []
     return [*instruction, product.title, product.description, *product.bullets, product.price_tag]
+
+
+def test_the_committed_weights_belong_to_the_recipe_and_this_reading() -> None:
+    folder = CONFIGS / "small-policy-webshop"
+    assert load_recipe(CONFIGS / "webshop-cpu.toml").model.path == folder.resolve()
+    saved = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert json.loads(saved.to_str()) == json.loads(build_tokenizer(READING).to_str())
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    fresh = build_model(PLANS["webshop"].size, 0, READING)
+    assert {name: value.shape for name, value in model.state_dict().items()} == {
+        name: value.shape for name, value in fresh.state_dict().items()
+    }
+    assert sum(file.stat().st_size for file in folder.iterdir()) < 5_000_000
+
+
+def test_the_committed_weights_begin_by_searching_for_what_is_wanted() -> None:
+    folder = CONFIGS / "small-policy-webshop"
+    builder = PromptBuilder(load_recipe(CONFIGS / "webshop-cpu.toml").prompt, PolicyTokenizer(folder))
+    prompt = builder.start(HOME, {"goal": GOAL}).render(HOME, [])
+    model = AutoModelForCausalLM.from_pretrained(folder).eval()
+    (sampled,) = sample_actions(model, [prompt], temperature=0.0, max_tokens=14, generator=torch.Generator())
+    assert builder.action(sampled).startswith("search[")
+    assert "extension cords" in builder.action(sampled)
