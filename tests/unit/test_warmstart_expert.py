@@ -79,6 +79,6 @@ def test_some_actions_are_never_slips_and_where_nothing_else_can_be_done_the_adv
 
 
 def test_a_teachers_options_reach_the_session(builder: PromptBuilder) -> None:
-    hasty = {"expert_style": "hasty", "expert_haste": 0.5}
-    options = SlippingExpert(builder, Teacher(Slips(0.0), dict(hasty)), 1).options(3)
+    hasty: dict[str, InfoValue] = {"expert_style": "hasty", "expert_haste": 0.5}
+    options = SlippingExpert(builder, Teacher(Slips(0.0), hasty), 1).options(3)
     assert options == {"expert": True, **hasty, "expert_seed": (1 << 24) + 3}
