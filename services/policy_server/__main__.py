@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import sys
+from functools import partial
 
 import uvicorn
 from pydantic import ValidationError
@@ -13,7 +14,7 @@ from pydantic_settings import CliApp
 from services.policy_server.app import create_app
 from services.policy_server.routes import ACCESS
 from services.policy_server.settings import PolicySettings
-from services.policy_server.stderr_tail import StderrTail
+from services.policy_server.stderr_tail import StderrTail, as_json
 from services.policy_server.vllm_logging import SERVICE
 from shared.service import Tokens
 from shared.service.serve import server_config
@@ -43,7 +44,7 @@ def main() -> int:
 
 def serve(settings: PolicySettings, tokens: Tokens) -> int:
     """Serve until told to stop, or until the engine fails; the exit status."""
-    tail = StderrTail()
+    tail = StderrTail(show=partial(as_json, SERVICE)) if os.environ[LOG_FORMAT] == "json" else StderrTail()
     configure_logging(SERVICE, stream=tail.stream)
     logging.getLogger("vllm").setLevel(settings.log_level)  # vLLM sets it too, but not before it has spoken
     tail.start()

@@ -47,7 +47,8 @@ class PolicyMetrics:
         self._pushes.labels(transport, "loaded").inc()
         self._push_seconds.observe(time.perf_counter() - started)
 
-    def serves(self, version: int, pause_s: float) -> None:
-        """These weights are served now."""
+    def serves(self, version: int, pause_s: float | None) -> None:
+        """These weights are served now; ``pause_s`` is None for those that the server began with."""
         self._version.set(version)
-        self._pause_seconds.observe(pause_s)
+        if pause_s is not None:
+            self._pause_seconds.observe(pause_s)

@@ -2,11 +2,15 @@
 
 import itertools
 import json
+import logging
 import os
 import re
 import threading
 from collections import deque
+from collections.abc import Callable
 from typing import TextIO
+
+from shared.telemetry import JsonLines
 
 _EXCEPTION = re.compile(r"(?:^|\s)((?:[\w.]+\.)?\w*(?:Error|Exception|Interrupt): .+)")
 _PREFIX = re.compile(r"^\((?:EngineCore|Worker)[^)]*\)\s*(?:ERROR [^\]]*\]\s*)?")
@@ -17,7 +21,9 @@ _CONSEQUENCES = ("EngineDeadError", "EngineGenerateError", "Engine core initiali
 class StderrTail:
     """Standard error passes through a pipe on its way out; vLLM's processes inherit it."""
 
-    def __init__(self, lines: int = 400) -> None:
+    def __init__(self, lines: int = 400, show: Callable[[str], str] = str) -> None:
+        """``show`` is how a line is passed on; `as_json` where only JSON is to come out."""
+        self._show = show
         self._lines: deque[str] = deque(maxlen=lines)
         self.stream: TextIO = os.fdopen(os.dup(2), "w", buffering=1)
         """The true standard error."""
@@ -33,7 +39,7 @@ class StderrTail:
         with os.fdopen(reader, errors="replace") as source:
             for line in source:
                 self._lines.append(line.rstrip("\n"))
-                self.stream.write(line)
+                self.stream.write(self._show(line))
 
     def reasons(self, most: int = 3) -> list[str]:
         """The last distinct exceptions among the lines, newest last: what vLLM gave as its own reason."""
@@ -45,6 +51,14 @@ class StderrTail:
             if match.group(1) not in found:
                 found.append(match.group(1))
         return found[-most:]
+
+
+def as_json(service: str, line: str) -> str:
+    """A line of C++ or of a progress bar as JSON; one that is JSON already as it is, and nothing for an empty one."""
+    if line.startswith("{") or not line.strip():
+        return line.lstrip()
+    record = logging.LogRecord("stderr", logging.INFO, __file__, 0, line.strip(), None, None)
+    return JsonLines(service).format(record) + "\n"
 
 
 def _spoken(line: str) -> list[str]:

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -21,6 +22,7 @@ from shared.weights_digest import digest_of_folder
 logger = logging.getLogger(__name__)
 
 HISTORY = 32
+_INITIAL: Final = "initial"
 
 
 class Pointer(BaseModel):
@@ -52,7 +54,7 @@ class WeightStore:
         """Name the initial weights version 0, then load the latest ones where ``weights_pointer`` names some."""
         digest = await asyncio.to_thread(digest_of_folder, self._settings.model)
         await self._running.client.update_weight_version("0")
-        self._record(WeightVersion(version=0, digest=digest, transport="initial", loaded_at=time.time(), seconds=0.0))
+        self._record(WeightVersion(version=0, digest=digest, transport=_INITIAL, loaded_at=time.time(), seconds=0.0))
         pointer = self._settings.weights_pointer
         if pointer is not None and pointer.exists():
             try:
@@ -179,7 +181,7 @@ class WeightStore:
 
     def _record(self, version: WeightVersion) -> None:
         self._history.append(version)
-        self._metrics.serves(version.version, version.seconds)
+        self._metrics.serves(version.version, None if version.transport == _INITIAL else version.seconds)
 
 
 def _update_request(info: dict[str, list[list[str | int]]] | dict[str, list[str] | list[list[int]]]) -> object:

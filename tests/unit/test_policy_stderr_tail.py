@@ -1,7 +1,10 @@
 """vLLM's own reason is found among what it wrote."""
 
+import json
 import subprocess
 import sys
+
+from services.policy_server.stderr_tail import as_json
 
 SCRIPT = """
 import subprocess, sys, time
@@ -22,3 +25,20 @@ def test_lines_of_children_pass_through_and_their_exceptions_are_kept() -> None:
     assert ran.stdout.strip() == "ValueError: heads of 16"
     assert "of the parent" in ran.stderr
     assert "heads of 16" in ran.stderr
+
+
+def test_where_only_json_is_to_come_out_other_lines_are_wrapped() -> None:
+    wrapped = as_json("policy_server", "[W1130 utils.cpp:68] binding\n")
+    assert wrapped.endswith("}\n")
+    line = json.loads(wrapped)
+    assert (line["service"], line["message"]) == ("policy_server", "[W1130 utils.cpp:68] binding")
+    assert as_json("policy_server", '{"level": "info"}\n') == '{"level": "info"}\n'
+    assert as_json("policy_server", "\n") == ""
+
+
+def test_vllms_reason_is_found_in_lines_of_json() -> None:
+    script = SCRIPT.replace("'(EngineCore pid=7) ERROR 11-30 [core.py:1] ValueError: heads of 16'", "sys.argv[1]")
+    said = json.dumps({"message": "it failed", "error": "Traceback:\n  File x\nValueError: heads of 16"})
+    script = script.replace('"-c", child]', f'"-c", child, {said!r}]')
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
+    assert ran.stdout.strip() == "ValueError: heads of 16"
