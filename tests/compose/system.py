@@ -47,7 +47,8 @@ def image_bytes(service: str) -> int:
 def in_image(service: str, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a command in a fresh container of a service's image, under the compose file's restrictions."""
     flags = ["--rm", "--read-only", "--tmpfs", "/tmp", "--network", "none", "--cap-drop", "ALL"]
-    return _run(["docker", "run", *flags, f"gagpo-{service}", *command], check=False)
+    program, *arguments = command
+    return _run(["docker", "run", *flags, "--entrypoint", program, f"gagpo-{service}", *arguments], check=False)
 
 
 @dataclass(slots=True)

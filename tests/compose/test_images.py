@@ -1,10 +1,8 @@
 """What is in the images, and what is not."""
 
-import subprocess
-
 import pytest
 
-from tests.compose.system import BUILT, in_image
+from tests.compose.system import BUILT, image_bytes, in_image
 
 pytestmark = [pytest.mark.slow, pytest.mark.compose, pytest.mark.timeout(2700), pytest.mark.usefixtures("images")]
 
@@ -13,10 +11,7 @@ IS_THERE = "import importlib.util, sys; sys.exit(sum(bool(importlib.util.find_sp
 
 
 def test_the_env_image_is_small_and_has_neither_torch_nor_vllm() -> None:
-    size = subprocess.run(
-        ["docker", "image", "inspect", "--format", "{{.Size}}", "gagpo-env-server"], capture_output=True, check=True
-    )
-    assert int(size.stdout) <= ENV_IMAGE_MB * 1e6
+    assert image_bytes("env-server") <= ENV_IMAGE_MB * 1e6
     heavy = ("torch", "vllm", "transformers", "matplotlib")
     assert in_image("env-server", "python", "-c", IS_THERE, *heavy).returncode == 0
 
