@@ -14,15 +14,13 @@ import asyncio
 import itertools
 import json
 import random
-import signal
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.policy_server import VOCABULARY, Connection, drive, make_model, started_server
+from benchmarks.policy_server import VOCABULARY, Connection, drive, own_server
 
 SHAPES = ((1, 16, 8), (4, 16, 24), (16, 16, 24), (64, 16, 24), (64, 240, 2), (16, 240, 6), (64, 60, 6))
 """Requests in flight, prompt tokens, most new tokens."""
@@ -108,16 +106,8 @@ def main() -> None:
     if chosen.url:
         report(asyncio.run(measure(chosen.url, chosen.requests, chosen.rounds)))
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        model = chosen.model or Path(scratch)
-        if chosen.model is None:
-            make_model(model)
-        process, url = started_server(model, chosen.flags)
-        try:
-            report(asyncio.run(measure(url, chosen.requests, chosen.rounds)))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(15)
+    with own_server(chosen.model, chosen.flags) as url:
+        report(asyncio.run(measure(url, chosen.requests, chosen.rounds)))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,8 +159,23 @@ def served_name(url: str) -> str:
     return name
 
 
-def started_server(model: Path, flags: list[str]) -> tuple[subprocess.Popen[bytes], str]:
-    """A server of our own, ready. Raises `TimeoutError` when it is not within five minutes."""
+@contextmanager
+def own_server(given: Path | None, flags: list[str]) -> Iterator[str]:
+    """The URL of a server that runs meanwhile, with the model ``given`` or a random one."""
+    with tempfile.TemporaryDirectory() as scratch:
+        model = given or Path(scratch)
+        if given is None:
+            make_model(model)
+        process, url = _started(model, flags)
+        try:
+            yield url
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(15)
+
+
+def _started(model: Path, flags: list[str]) -> tuple[subprocess.Popen[bytes], str]:
+    """A server, ready. Raises `TimeoutError` when it is not within five minutes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -193,16 +210,8 @@ def main() -> None:
     if chosen.url:
         asyncio.run(measure(chosen.url, served_name(chosen.url), load, chosen.rounds, chosen.routes))
         return
-    with tempfile.TemporaryDirectory() as scratch:
-        model = chosen.model or Path(scratch)
-        if chosen.model is None:
-            make_model(model)
-        process, url = started_server(model, chosen.flags)
-        try:
-            asyncio.run(measure(url, served_name(url), load, chosen.rounds, chosen.routes))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(15)
+    with own_server(chosen.model, chosen.flags) as url:
+        asyncio.run(measure(url, served_name(url), load, chosen.rounds, chosen.routes))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Files that several processes share: written whole or not at all, locked, and kept in the user's cache folder."""
 
 import fcntl
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -54,3 +55,9 @@ def write_atomically(path: Path, content: bytes) -> None:
     partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
     partial.write_bytes(content)
     partial.replace(path)
+
+
+def sha256_of(path: Path) -> str:
+    """The checksum of a file of any size, as hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -13,6 +13,7 @@ from gagpo.plan.predict import LATENCY_S, Resources, speed_up
 from gagpo.plan.rollout import simulate_rollout
 from gagpo.plan.workload import Workload, workload_of
 from shared.recipe import Recipe, load_recipe
+from shared.run_layout import RunFiles
 
 _WARM_UP = 1
 """Training steps to leave out at the beginning: services still start, caches are cold."""
@@ -56,13 +57,13 @@ class MeasuredRun:
 
 def read_run(folder: Path) -> MeasuredRun:
     """A run of `gagpo train`, or of a job. Raises `PlanError` where there is nothing to learn from."""
-    metrics = folder / "metrics.jsonl"
+    metrics = RunFiles(folder).metrics
     if not metrics.is_file():
         raise PlanError(f"--measured = {folder}: no metrics.jsonl in it; name the folder of a run")
     steps = [MeasuredStep.model_validate_json(line) for line in metrics.read_text().splitlines()]
     if len(steps) < _WARM_UP + 2:
         raise PlanError(f"--measured = {folder}: {len(steps)} training steps; {_WARM_UP + 2} are the least")
-    recipe = load_recipe(folder / "recipe.toml")
+    recipe = load_recipe(RunFiles(folder).recipe)
     if recipe.rollout.max_staleness:
         raise PlanError(
             f"--measured = {folder}: with rollout.max_staleness = {recipe.rollout.max_staleness} groups were made "

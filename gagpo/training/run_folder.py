@@ -1,11 +1,12 @@
 """The folder of a run: one place for its recipe, logs, checkpoints, metrics and reports."""
 
-import fcntl
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from shared.files import try_lock
 from shared.recipe import Recipe, RecipeError, load_recipe, save_recipe
+from shared.run_layout import RunFiles
 
 
 class RunFolderError(Exception):
@@ -13,35 +14,18 @@ class RunFolderError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
+class RunFolder(RunFiles):
     """Where the parts of a run lie."""
-
-    path: Path
-
-    @property
-    def job(self) -> str:
-        """The run's id, which is also its job's id in Redis."""
-        return self.path.name
-
-    @property
-    def recipe(self) -> Path:
-        """The recipe with every default spelled out."""
-        return self.path / "recipe.toml"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON object for each training step."""
-        return self.path / "metrics.jsonl"
 
     @property
     def before(self) -> Path:
         """Report of the evaluation before training."""
-        return self.path / "evaluation-before.json"
+        return self.evaluation("before")
 
     @property
     def after(self) -> Path:
         """Report of the evaluation after training."""
-        return self.path / "evaluation-after.json"
+        return self.evaluation("after")
 
     @property
     def summary(self) -> Path:
@@ -60,12 +44,10 @@ class RunFolder:
 
     def lock(self) -> IO[str]:
         """Hold the folder while the returned file is open. Raises `RunFolderError` when somebody else does."""
-        file = (self.path / "run.lock").open("w")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        file = self.lock_file.open("w")
+        if not try_lock(file):
             file.close()
-            raise RunFolderError(f"{self.path} is being trained by another process; stop that one first") from error
+            raise RunFolderError(f"{self.path} is being trained by another process; stop that one first")
         return file
 
 

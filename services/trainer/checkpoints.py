@@ -16,7 +16,8 @@ from pathlib import Path
 from pydantic import JsonValue
 from transformers import PreTrainedModel
 
-_PREFIX = "step-"
+from shared.run_layout import CHECKPOINT_PREFIX, checkpoint_name
+
 _TOKENIZER_PATTERNS = (
     "tokenizer*",
     "special_tokens_map.json",
@@ -60,7 +61,7 @@ class CheckpointStore:
 
         ``model`` has all its weights, and ``save_optimizer`` writes the optimizer's state into the folder it is given.
         """
-        target = self._folder / f"{_PREFIX}{state.version:06d}"
+        target = self._folder / checkpoint_name(state.version)
         part = target.with_name(f".{target.name}.part")
         shutil.rmtree(part, ignore_errors=True)
         model.save_pretrained(part, safe_serialization=True)
@@ -80,7 +81,7 @@ class CheckpointStore:
 
     def all(self) -> list[Path]:
         """Every checkpoint, oldest first."""
-        return sorted(self._folder.glob(f"{_PREFIX}*"))
+        return sorted(self._folder.glob(f"{CHECKPOINT_PREFIX}*"))
 
     def latest(self) -> Path | None:
         """The newest checkpoint; None where there is none."""

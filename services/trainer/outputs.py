@@ -25,6 +25,7 @@ from services.trainer.weight_push import WeightPublisher
 from shared.buffer import EventWriter, GroupReader, JobChannel
 from shared.files import try_lock
 from shared.recipe import Recipe
+from shared.run_layout import RunFiles
 from shared.schemas.job import JobState
 
 log = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class RunPlace:
     @property
     def checkpoints(self) -> Path:
         """Folder of the checkpoints."""
-        return self.run_dir / "checkpoints"
+        return RunFiles(self.run_dir).checkpoint_folder
 
     @property
     def weights(self) -> Path:
@@ -106,7 +107,7 @@ class Outputs:
     def begin(self, state: TrainerState) -> None:
         """Open the logs where ``state`` left off, and say that the job runs."""
         place, version = self._place, state.version
-        self._sinks = [JsonLines(place.run_dir / "metrics.jsonl", version, state.metrics)]
+        self._sinks = [JsonLines(RunFiles(place.run_dir).metrics, version, state.metrics)]
         if self._recipe.tracking.tensorboard:
             self._sinks.append(TensorBoard(place.run_dir / "tensorboard", version))
         if self._recipe.tracking.wandb:

@@ -4,7 +4,6 @@ Publishers give no checksums, so the sha256 of a first download is recorded in `
 and later downloads must match it; copy that file to another machine to verify there.
 """
 
-import hashlib
 import json
 import time
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ import httpx
 from tqdm import tqdm
 
 from services.env_server.environments.base import EnvironmentDataError
-from shared.files import write_atomically
+from shared.files import sha256_of, write_atomically
 
 LOCK_FILE = "downloads.lock.json"
 TIMEOUT_S = 30.0
@@ -75,8 +74,7 @@ def fetch(file: RemoteFile, folder: Path, remedy: str, *, backoff_s: float = 1.0
 
 def verify(path: Path, lock_path: Path) -> str:
     """Check a file against the lock file, or record it there; the line that says which of the two it was."""
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    sha256 = sha256_of(path)
     lock: dict[str, str] = json.loads(lock_path.read_text("utf-8")) if lock_path.exists() else {}
     known = lock.get(path.name)
     if known is None:

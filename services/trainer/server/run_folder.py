@@ -7,34 +7,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from shared.recipe import Recipe, save_recipe
+from shared.run_layout import CHECKPOINT_PREFIX, RunFiles, checkpoint_name
 from shared.schemas.job import Checkpoint
 from shared.telemetry import readable
 
 LAST_LINES = 12
 _LAST_BYTES = 16 * 1024
-_CHECKPOINT = "step-"
 
 
 @dataclass(frozen=True, slots=True)
-class RunFolder:
+class RunFolder(RunFiles):
     """``<runs>/<job id>``."""
-
-    path: Path
-
-    @property
-    def job(self) -> str:
-        """The job's id."""
-        return self.path.name
-
-    @property
-    def recipe(self) -> Path:
-        """The recipe with every default spelled out."""
-        return self.path / "recipe.toml"
-
-    @property
-    def metrics(self) -> Path:
-        """One JSON object for each training step."""
-        return self.path / "metrics.jsonl"
 
     @property
     def log(self) -> Path:
@@ -42,18 +25,9 @@ class RunFolder:
         return self.path / "logs" / "trainer.log"
 
     @property
-    def lock(self) -> Path:
-        """Locked while somebody trains here."""
-        return self.path / "run.lock"
-
-    @property
     def evaluation_log(self) -> Path:
         """What the evaluations say."""
         return self.path / "logs" / "evaluation.log"
-
-    def evaluation(self, when: str) -> Path:
-        """The report of the evaluation ``before`` or ``after`` training."""
-        return self.path / f"evaluation-{when}.json"
 
     def prepare(self, recipe: Recipe) -> None:
         """Make the folder and write the recipe."""
@@ -63,13 +37,13 @@ class RunFolder:
     def checkpoints(self) -> list[Checkpoint]:
         """Every checkpoint, the newest last."""
         found = [
-            one for folder in sorted((self.path / "checkpoints").glob(f"{_CHECKPOINT}*")) for one in _shown(folder)
+            one for folder in sorted(self.checkpoint_folder.glob(f"{CHECKPOINT_PREFIX}*")) for one in _shown(folder)
         ]
         return sorted(found, key=lambda checkpoint: checkpoint.version)
 
     def checkpoint(self, version: int) -> Path:
         """The folder of a checkpoint, which need not be there."""
-        return self.path / "checkpoints" / f"{_CHECKPOINT}{version:06d}"
+        return self.checkpoint_folder / checkpoint_name(version)
 
 
 def last_words(log: Path, since: int) -> str:
@@ -93,6 +67,6 @@ def _shown(folder: Path) -> Iterable[Checkpoint]:
     try:
         sizes = [file.stat().st_size for file in folder.rglob("*") if file.is_file()]
         made = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
-        yield Checkpoint(version=int(folder.name.removeprefix(_CHECKPOINT)), bytes=sum(sizes), created_at=made)
+        yield Checkpoint(version=int(folder.name.removeprefix(CHECKPOINT_PREFIX)), bytes=sum(sizes), created_at=made)
     except FileNotFoundError:
         return

@@ -102,9 +102,9 @@ class Supervisor:
         folder = RunFolder(self._settings.run_folder(job))
         try:
             folder.prepare(recipe)
-            if is_locked(folder.lock):
+            if is_locked(folder.lock_file):
                 logger.warning("a worker of an earlier trainer service still trains: waiting", extra={"job": job})
-            async with folder_lock(folder.lock) as lock:
+            async with folder_lock(folder.lock_file) as lock:
                 await self._store.transition(job, JobState.RUNNING)
                 await self._train(folder, recipe, lock)
         except IllegalTransitionError as error:

@@ -3,7 +3,6 @@
 import os
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from typing import TypeVar
 
@@ -16,6 +15,7 @@ from services.env_server.environments.alfworld.options import OPTIONS, AlfworldO
 from services.env_server.environments.alfworld.searcher import Guide, Searcher
 from services.env_server.environments.alfworld.textworld_engine import TextworldEpisode
 from services.env_server.environments.base import InvalidOptionError, Observation, StepOutcome
+from services.env_server.environments.state_digest import digest, encoded, history_after
 from shared.schemas.environment import EnvironmentDescription, InfoValue, StateKeyKind
 
 _Key = TypeVar("_Key")
@@ -46,7 +46,7 @@ class AlfworldEnvironment:
         if self._coach is not None:
             self._coach.reset()
         self._text = observation(turn.feedback)
-        self._history = _digest(self._text.encode())
+        self._history = digest(encoded(self._text))
         return self._observe(turn)
 
     def step(self, action: str) -> StepOutcome:
@@ -55,9 +55,7 @@ class AlfworldEnvironment:
         if self._coach is not None:
             self._coach.follow(action)
         self._text = observation(turn.feedback)
-        self._history = _digest(
-            b"\0".join((self._history, action.encode("utf-8", "surrogatepass"), self._text.encode()))
-        )
+        self._history = history_after(self._history, action, self._text)
         return StepOutcome(self._observe(turn), turn.reward, turn.done, turn.understood)
 
     def clone(self) -> "AlfworldEnvironment":
@@ -79,7 +77,7 @@ class AlfworldEnvironment:
                 data = self._episode.true_state()
             case StateKeyKind.HISTORY:
                 data = self._history
-        return _digest(data).hex()
+        return digest(data).hex()
 
     def _observe(self, turn: Turn) -> Observation:
         info: dict[str, InfoValue] = {"won": turn.won, "task_type": self._source.task_type, "goal": self._goal}
@@ -222,10 +220,6 @@ def _goal(source: GameSource, options: AlfworldOptions) -> str:
         why = f"human_goal = {options.human_goal}: {source.task_id} has human goals from 0 to {last}"
         raise InvalidOptionError("human_goal", why)
     return source.human_goals[options.human_goal]
-
-
-def _digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=8).digest()
 
 
 def _version(package: str) -> str | None:

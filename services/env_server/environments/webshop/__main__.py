@@ -6,11 +6,10 @@ from typing import Annotated
 import typer
 
 from services.env_server.environments.base import EnvironmentDataError
+from services.env_server.environments.data_command import data_app, run
 from services.env_server.environments.webshop.source import ProductSource
 
-app = typer.Typer(
-    no_args_is_help=True, add_completion=False, pretty_exceptions_show_locals=False, rich_markup_mode=None
-)
+app = data_app()
 
 
 @app.callback()
@@ -159,14 +158,5 @@ def info(
         typer.echo(f"  all {len(manifest.files)} files match their checksums")
 
 
-def run() -> None:
-    """The command line, with errors about data as one line instead of a traceback."""
-    try:
-        app()
-    except EnvironmentDataError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise SystemExit(1) from None
-
-
 if __name__ == "__main__":
-    run()
+    run(app)

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from hashlib import blake2b
 from importlib.metadata import version
 
 from services.env_server.environments.base import Observation, StepOutcome
+from services.env_server.environments.state_digest import digest, encoded, history_after
 from services.env_server.environments.webshop.catalogue.open import open_configured
 from services.env_server.environments.webshop.expert import Expert, HastyExpert
 from services.env_server.environments.webshop.options import OPTIONS, WebshopOptions, parse_options
@@ -64,8 +64,7 @@ class WebshopEnvironment:
         if self._remembered:
             self._past = (*self._past, (before, action))[-self._remembered :]
         self._text = self._with_past()
-        parts = (self._history, action.encode("utf-8", "surrogatepass"), self._text.encode("utf-8", "surrogatepass"))
-        self._history = _digest(b"\0".join(parts))
+        self._history = history_after(self._history, action, self._text)
         return StepOutcome(self._observe(), self._reward(), self._turn.purchase is not None, self._turn.understood)
 
     def clone(self) -> "WebshopEnvironment":
@@ -86,13 +85,13 @@ class WebshopEnvironment:
                 data = _true_state(state)
             case StateKeyKind.HISTORY:
                 return self._history.hex()
-        return _digest(data.encode("utf-8", "surrogatepass")).hex()
+        return digest(encoded(data)).hex()
 
     def _start(self) -> None:
         self._turn = self._shop.enter(self._errand)
         self._past = ()
         self._shown = self._text = self._turn.page.show(self._options.view)
-        self._history = _digest(self._text.encode("utf-8", "surrogatepass"))
+        self._history = digest(encoded(self._text))
 
     def _reward(self) -> float:
         paid = 0.0 if self._turn.purchase is None else self._turn.purchase.total
@@ -181,7 +180,3 @@ def _true_state(state: ShopState) -> str:
     if state.kind is PageKind.RESULTS:
         return f"{state.kind}\0{state.query}\0{state.page_number}"
     return f"{state.kind}\0{state.sub_page}\0{state.product}\0{sorted(state.options)}"
-
-
-def _digest(data: bytes) -> bytes:
-    return blake2b(data, digest_size=8).digest()

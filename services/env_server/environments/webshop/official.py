@@ -5,7 +5,6 @@
 - ``items_human_ins.json``: asin → instructions that people wrote; optional.
 """
 
-import hashlib
 import sqlite3
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,7 @@ from services.env_server.environments.webshop.json_stream import iterate_array, 
 from services.env_server.environments.webshop.official_cleaning import UNKNOWN_ATTRIBUTES, Annotations, Cleaner
 from services.env_server.environments.webshop.product import Instruction, Product
 from services.env_server.environments.webshop.title_nouns import with_title_nouns
+from shared.files import sha256_of
 
 PRODUCTS = "items_shuffle"
 ATTRIBUTES = "items_ins_v2"
@@ -85,7 +85,7 @@ class OfficialSource:
 
     def provenance(self) -> Mapping[str, str | int]:
         """Checksums of the files, and how many products had what trouble."""
-        return {f"sha256 of {path.name}": _sha256(path) for path in self.files} | dict(self.notes)
+        return {f"sha256 of {path.name}": sha256_of(path) for path in self.files} | dict(self.notes)
 
 
 class AttributeRecord(msgspec.Struct):
@@ -171,8 +171,3 @@ def find_official(folder: Path, processes: int = 1) -> OfficialSource | None:
 
 def _candidates(folder: Path, start: str) -> list[Path]:
     return sorted(path for path in folder.glob(f"{start}*") if path.name.endswith(SUFFIXES))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,6 @@ the nouns of its title, so that no language model is needed. ``prices.json`` and
 it are used as they are.
 """
 
-import hashlib
 import lzma
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -17,6 +16,7 @@ import msgspec
 from services.env_server.environments.base import EnvironmentDataError
 from services.env_server.environments.webshop.product import Instruction, Product
 from services.env_server.environments.webshop.source import RecordedWorld
+from shared.files import sha256_of
 
 PATTERNS = ("products*.jsonl.xz", "products*.jsonl")
 
@@ -116,7 +116,7 @@ class RecordedSource:
 
     def provenance(self) -> Mapping[str, str | int]:
         """Checksums of the files."""
-        return {f"sha256 of {file.name}": hashlib.sha256(file.read_bytes()).hexdigest() for file in self.files}
+        return {f"sha256 of {file.name}": sha256_of(file) for file in self.files}
 
     def _lines(self) -> IO[bytes]:
         return lzma.open(self.file) if self.file.suffix == ".xz" else self.file.open("rb")

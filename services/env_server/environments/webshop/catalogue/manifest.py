@@ -1,6 +1,5 @@
 """``catalogue.json``: what a catalogue holds, where that came from, and how to tell that it is whole."""
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
@@ -9,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tqdm import tqdm
 
 from services.env_server.environments.base import EnvironmentDataError
+from shared.files import sha256_of
 
 FILE_NAME = "catalogue.json"
 FORMAT = 1
@@ -82,9 +82,6 @@ def describe_files(folder: Path, names: Iterable[str]) -> dict[str, FileEntry]:
     with tqdm(desc="checksums", unit="B", unit_scale=True, delay=2) as bar:
         for name in names:
             path = folder / name
-            with path.open("rb") as file:
-                entries[name] = FileEntry(
-                    size=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest()
-                )
+            entries[name] = FileEntry(size=path.stat().st_size, sha256=sha256_of(path))
             bar.update(entries[name].size)
     return entries
