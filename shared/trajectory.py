@@ -44,6 +44,9 @@ class Step:
     reward: float
     """The environment's own reward; scaling and penalties are the trainer's (recipe table ``reward``)."""
     valid_action: bool
+    true_state: str = ""
+    """Key of the true state in which the action was taken, whatever ``state_key`` groups by; empty where it is not
+    known. Two steps with equal state keys and different true states are not really siblings."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,6 +63,8 @@ class Episode:
     pays for; else the sum of the environment's own rewards."""
     optimal_steps: int | None = None
     """Length of the expert's plan, where the environment was asked for it."""
+    final_observation: str = ""
+    """What was seen in the state in which the episode stopped."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -60,6 +60,7 @@ class EpisodePlayer:
             won=_flag(now, "won", False),
             score=_score(now, steps),
             optimal_steps=optimal if isinstance(optimal, int) and not isinstance(optimal, bool) else None,
+            final_observation=now.observation,
         )
 
 

@@ -40,6 +40,8 @@ class TrainerState:
     """The version of the checkpoint before this one; None for the first."""
     elapsed_s: float = 0.0
     """Seconds of training so far, over all starts."""
+    environment_steps: int = 0
+    """Environment steps trained on so far."""
     metrics: dict[str, JsonValue] = field(default_factory=dict)
     """The metrics of the last training step, which may not have reached the log."""
 

@@ -38,10 +38,13 @@ class Phases:
     """The whole step, from the end of the one before."""
 
 
-def step_metrics(step: int, data: StepData, update: UpdateStats, dropped: int, phases: Phases) -> Metrics:
+def step_metrics(
+    step: int, data: StepData, update: UpdateStats, dropped: int, environment_steps: int, phases: Phases
+) -> Metrics:
     """One record; docs/gagpo.md says what each name means. Names are stable.
 
-    What can be told of each environment stands a second time under ``environments``, by the environment's name.
+    ``environment_steps`` is the total since training began. What can be told of each environment stands a second time
+    under ``environments``, by the environment's name.
     """
     tokens = data.tokens
     return {
@@ -49,6 +52,7 @@ def step_metrics(step: int, data: StepData, update: UpdateStats, dropped: int, p
         "version": step + 1,
         **_group_metrics(data.stats),
         "groups_dropped": dropped,
+        "environment_steps_total": environment_steps,
         "environments": {name: _group_metrics(stats) for name, stats in data.by_environment.items()},
         "samples": len(data.samples),
         "loss": update.loss,
@@ -83,6 +87,7 @@ def _group_metrics(stats: GroupStats) -> Metrics:
         "invalid_action_share": stats.invalid_action_share,
         "truncated_share": stats.truncated_share,
         "episodes": stats.episodes,
+        "environment_steps": stats.environment_steps,
         "groups": stats.groups,
         "groups_left_out": stats.left_out,
         "groups_all_fail": stats.all_fail_groups,

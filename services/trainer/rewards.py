@@ -41,4 +41,7 @@ def _credit_episode(episode: Episode, settings: RewardSettings) -> CreditEpisode
         state_keys=[step.state_key for step in episode.steps],
         final_state_key=episode.final_state_key,
         terminated=episode.end is EpisodeEnd.TERMINATED,
+        observations=[step.observation for step in episode.steps],
+        final_observation=episode.final_observation,
+        true_states=[step.true_state for step in episode.steps],
     )

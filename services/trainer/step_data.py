@@ -23,6 +23,7 @@ class GroupStats:
     all_fail_groups: int
     all_success_groups: int
     episodes: int
+    environment_steps: int
     success_rate: float
     task_type_success: dict[str, float]
     mean_score: float
@@ -101,6 +102,7 @@ def group_stats(groups: Sequence[Group], credits: Sequence[GroupCredit], rewards
         all_fail_groups=sum(failed),
         all_success_groups=sum(all(episode.won for episode in group.episodes) for group in groups),
         episodes=len(episodes),
+        environment_steps=len(steps),
         success_rate=_mean([episode.won for episode in episodes]),
         task_type_success={kind: _mean(won) for kind, won in sorted(by_type.items())},
         mean_score=_mean([episode.score for episode in episodes]),

@@ -29,6 +29,7 @@ class Ending(StrEnum):
 
     STEPS = "all training steps are done"
     BUDGET = "the time budget is used up"
+    ENVIRONMENT_STEPS = "the budget of environment steps is used up"
 
 
 class FrontierError(RuntimeError):
@@ -46,11 +47,19 @@ class Progress:
     consumed: list[tuple[int, int]] = field(default_factory=list)
     """(training step, group index) used since that checkpoint."""
     elapsed_s: float = 0.0
+    environment_steps: int = 0
     metrics: Metrics = field(default_factory=dict)
 
     def state(self) -> TrainerState:
         """What a checkpoint of this moment says."""
-        return TrainerState(self.version, list(self.consumed), self.checkpoint, self.elapsed_s, dict(self.metrics))
+        return TrainerState(
+            version=self.version,
+            consumed=list(self.consumed),
+            previous_version=self.checkpoint,
+            elapsed_s=self.elapsed_s,
+            environment_steps=self.environment_steps,
+            metrics=dict(self.metrics),
+        )
 
 
 class Worker:
@@ -75,7 +84,9 @@ class Worker:
         self._learner = Learner(recipe, checkpoint, world, flag)
         if checkpoint is not None:
             state = read_state(checkpoint)
-            self._progress = Progress(state.version, state.version, [], state.elapsed_s, state.metrics)
+            self._progress = Progress(
+                state.version, state.version, [], state.elapsed_s, state.environment_steps, state.metrics
+            )
         self._check_frontier()
 
     @property
@@ -101,6 +112,8 @@ class Worker:
             return Ending.STEPS
         if training.budget_s is not None and self._progress.elapsed_s >= training.budget_s:
             return Ending.BUDGET
+        if training.environment_steps is not None and self._progress.environment_steps >= training.environment_steps:
+            return Ending.ENVIRONMENT_STEPS
         return None
 
     def _train_step(self) -> None:
@@ -116,14 +129,16 @@ class Worker:
         phases.push = self._outputs.publish(learner.whole(), step + 1)
 
         progress.version = step + 1
+        progress.environment_steps += data.stats.environment_steps
         progress.consumed += [(step, group.index) for group in groups]
         phases.total = time.perf_counter() - start
         progress.elapsed_s += phases.total
         dropped = len(self._reader.dropped(step))
-        progress.metrics = step_metrics(step, data, update, dropped, phases)
+        taken = progress.environment_steps
+        progress.metrics = step_metrics(step, data, update, dropped, taken, phases)
         if self._checkpoint_due():
             phases = replace(phases, checkpoint=self._checkpoint())
-            progress.metrics |= step_metrics(step, data, update, dropped, phases)
+            progress.metrics |= step_metrics(step, data, update, dropped, taken, phases)
         self._outputs.record(step, progress.metrics)
         log.info(
             "step %d: success %.1f%%, %d samples, %.1f s (waited %.1f s)",

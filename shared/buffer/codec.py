@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from shared.trajectory import Episode, EpisodeEnd, FloatArray, Group, IntArray, Step
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MAX_DECODED_BYTES = 1 << 30
 """A payload that unpacks to more is refused as damaged: a group has a few megabytes."""
 
@@ -32,6 +32,7 @@ class _WireEpisode(msgspec.Struct, array_like=True, frozen=True):
     state_keys: list[str]
     rewards: list[float]
     valid_actions: list[bool]
+    true_states: list[str]
     prompt_lengths: bytes
     action_lengths: bytes
     prompt_token_ids: bytes
@@ -43,6 +44,7 @@ class _WireEpisode(msgspec.Struct, array_like=True, frozen=True):
     won: bool
     score: float
     optimal_steps: int | None
+    final_observation: str
 
 
 class _WireGroup(msgspec.Struct, array_like=True, frozen=True):
@@ -121,6 +123,7 @@ def _episode_to_wire(episode: Episode) -> _WireEpisode:
         state_keys=[step.state_key for step in steps],
         rewards=[step.reward for step in steps],
         valid_actions=[step.valid_action for step in steps],
+        true_states=[step.true_state for step in steps],
         prompt_lengths=_int_bytes([np.array([len(step.prompt_token_ids) for step in steps])]),
         action_lengths=_int_bytes([np.array([len(step.token_ids) for step in steps])]),
         prompt_token_ids=_int_bytes(step.prompt_token_ids for step in steps),
@@ -132,6 +135,7 @@ def _episode_to_wire(episode: Episode) -> _WireEpisode:
         won=episode.won,
         score=episode.score,
         optimal_steps=episode.optimal_steps,
+        final_observation=episode.final_observation,
     )
 
 
@@ -151,6 +155,7 @@ def _episode_from_wire(wire: _WireEpisode) -> Episode:
         versions,
         wire.rewards,
         wire.valid_actions,
+        wire.true_states,
     )
     return Episode(
         # `strict` turns columns of unequal length, which only damage can make, into a ValueError.
@@ -160,6 +165,7 @@ def _episode_from_wire(wire: _WireEpisode) -> Episode:
         won=wire.won,
         score=wire.score,
         optimal_steps=wire.optimal_steps,
+        final_observation=wire.final_observation,
     )
 
 

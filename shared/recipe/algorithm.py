@@ -1,9 +1,12 @@
-"""The ``[algorithm]`` table: GAGPO and its choices (DESIGN §8.1, arXiv 2605.13217)."""
+"""The ``[algorithm]`` table: credit assignment and its loss, for GAGPO and for what it is compared with (DESIGN §8.1).
+
+``name`` says which; each has settings of its own beside the ones that all share. docs/algorithms.md has the equations.
+"""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag
 
 from shared.recipe.section import Section
 
@@ -54,7 +57,63 @@ class RatioKind(StrEnum):
     SEQUENCE = "sequence"
 
 
-class GagpoSettings(Section):
+class UpdateKind(StrEnum):
+    """How a training step moves the weights."""
+
+    PPO = "ppo"
+    """AdamW on the clipped surrogate, in minibatches."""
+    TRPO = "trpo"
+    """One natural-gradient step inside a trust region: for small models and for adapters."""
+
+
+class TrustRegionSettings(Section):
+    """``update = "trpo"``: conjugate gradient on Fisher-vector products, then a line search."""
+
+    max_kl: float = Field(default=0.01, gt=0.0)
+    """Largest mean KL(π_old ‖ π_θ) of a training step, nats a token."""
+
+    conjugate_gradient_steps: int = Field(default=10, ge=1)
+    """Iterations for the natural gradient."""
+
+    damping: float = Field(default=0.1, ge=0.0)
+    """Multiple of the identity that is added to the Fisher matrix."""
+
+    line_search_steps: int = Field(default=10, ge=1)
+    """How often the step is halved before it is given up."""
+
+
+class AlgorithmSettings(Section):
+    """What every algorithm has."""
+
+    ratio: RatioKind = RatioKind.TOKEN
+    """What shares one importance ratio."""
+
+    clip_low: float = Field(default=0.2, ge=0.0, lt=1.0)
+    """ε_low: the ratio's lower clip is 1 − ε_low."""
+
+    clip_high: float = Field(default=0.2, ge=0.0)
+    """ε_high: the ratio's upper clip is 1 + ε_high."""
+
+    kl_coefficient: float = Field(default=0.01, ge=0.0)
+    """β of the k3 estimate of KL(π_θ ‖ π_ref). 0 keeps no reference model in memory."""
+
+    behaviour_cap: float | None = Field(default=None, gt=0.0)
+    """Weigh every step's loss by min(π_old / π_rollout, cap), with the ratio's own sharing: it corrects for a policy
+    server whose log-probs differ from the trainer's, and for groups of older versions (the decoupled objective). Needs
+    ``training.old_logprobs = "trainer"``. Unset, no weight."""
+
+    min_std: float | None = Field(default=None, ge=0.0)
+    """Floor of the normalising divisor. Unset, 5% of the success reward: it keeps a group in which every episode
+    failed from blowing small penalties up to the size of a success."""
+
+    update: UpdateKind = UpdateKind.PPO
+    """How a training step moves the weights."""
+
+    trust_region: TrustRegionSettings = TrustRegionSettings()
+    """For ``update = "trpo"``."""
+
+
+class GagpoSettings(AlgorithmSettings):
     """GAGPO. Defaults are the source method's."""
 
     name: Literal["gagpo"] = "gagpo"
@@ -86,18 +145,96 @@ class GagpoSettings(Section):
     spread: Spread = Spread.STD
     """Divide by the standard deviation, or only take the mean off."""
 
-    min_std: float | None = Field(default=None, ge=0.0)
-    """Floor of the divisor. Unset, 5% of the success reward: it keeps a group in which every episode failed
-    from blowing small penalties up to the size of a success."""
-
     ratio: RatioKind = RatioKind.ACTION
     """What shares one importance ratio."""
 
-    clip_low: float = Field(default=0.2, ge=0.0, lt=1.0)
-    """ε_low: the ratio's lower clip is 1 − ε_low."""
+    similarity: float | None = Field(default=None, gt=0.0, le=1.0)
+    """Unset, states are the same where their keys are equal. Set, observations at least this similar (cosine of their
+    TF-IDF vectors) are joined into one state, within a task group: for open-ended text."""
 
-    clip_high: float = Field(default=0.2, ge=0.0)
-    """ε_high: the ratio's upper clip is 1 + ε_high."""
+    trajectory_weight: float = Field(default=0.0, ge=0.0)
+    """Weight of an added trajectory-level term, GRPO's normalised return of the whole episode. The method has none:
+    this is for comparing."""
 
-    kl_coefficient: float = Field(default=0.01, ge=0.0)
-    """β of the k3 estimate of KL(π_θ ‖ π_ref). 0 keeps no reference model in memory."""
+
+class GigpoSettings(AlgorithmSettings):
+    """GiGPO (arXiv 2505.10978): the episode's relative return, and each step's among the steps from the same state."""
+
+    name: Literal["gigpo"] = "gigpo"
+
+    gamma: float = Field(default=0.95, gt=0.0, le=1.0)
+    """Discount per step of the returns that the step advantages compare."""
+
+    omega: float = Field(default=1.0, ge=0.0)
+    """ω: weight of the step advantages beside the episode's."""
+
+    spread: Spread = Spread.STD
+    """Divide by the standard deviation, or only take the mean off; for both levels."""
+
+    similarity: float | None = Field(default=None, gt=0.0, le=1.0)
+    """Unset, anchor states are the ones with equal keys. Set, observations at least this similar are joined."""
+
+
+class GrpoSettings(AlgorithmSettings):
+    """GRPO (arXiv 2402.03300): every step of an episode gets the episode's return relative to its group's."""
+
+    name: Literal["grpo"] = "grpo"
+
+    spread: Spread = Spread.STD
+    """Divide by the standard deviation, or only take the mean off."""
+
+
+class RlooSettings(AlgorithmSettings):
+    """RLOO (arXiv 2402.14740): an episode's return less the mean return of the group's other episodes."""
+
+    name: Literal["rloo"] = "rloo"
+
+
+class CriticSettings(Section):
+    """PPO's value model: the policy's network once more, with a head of one number."""
+
+    learning_rate: float = Field(default=1e-5, gt=0.0)
+    """Of its own AdamW; the other optimizer settings are the policy's."""
+
+    warmup_steps: int = Field(default=0, ge=0)
+    """Training steps in which only the critic learns."""
+
+    epochs: int = Field(default=1, ge=1)
+    """Passes over a training step's samples."""
+
+    value_clip: float | None = Field(default=0.5, gt=0.0)
+    """How far a value may move from the old one before its gradient is cut, in units of the success reward."""
+
+
+class PpoSettings(AlgorithmSettings):
+    """PPO (arXiv 1707.06347) with a learned critic: GAE over the steps of an episode on the critic's values."""
+
+    name: Literal["ppo"] = "ppo"
+
+    gamma: float = Field(default=0.95, gt=0.0, le=1.0)
+    """Discount per step, γ."""
+
+    lam: float = Field(default=0.95, ge=0.0, le=1.0)
+    """GAE's λ."""
+
+    normalisation: Literal[Normalisation.BATCH, Normalisation.GROUP, Normalisation.NONE] = Normalisation.BATCH
+    """Over which steps advantages are normalised."""
+
+    critic: CriticSettings = CriticSettings()
+
+
+def _name(table: object) -> str:
+    """The algorithm that a table is for; GAGPO where it names none."""
+    found = table.get("name", "gagpo") if isinstance(table, dict) else getattr(table, "name", "gagpo")
+    return str(found)
+
+
+AnyAlgorithm = Annotated[
+    Annotated[GagpoSettings, Tag("gagpo")]
+    | Annotated[GigpoSettings, Tag("gigpo")]
+    | Annotated[GrpoSettings, Tag("grpo")]
+    | Annotated[RlooSettings, Tag("rloo")]
+    | Annotated[PpoSettings, Tag("ppo")],
+    Discriminator(_name),
+]
+"""The settings of one algorithm, told apart by ``name``."""

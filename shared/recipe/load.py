@@ -5,7 +5,7 @@ import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import tomli_w
 from pydantic import BaseModel, ValidationError
@@ -154,15 +154,23 @@ def recipe_faults(error: ValidationError) -> list[RecipeFault]:
 
 
 def _fault(found: ErrorDetails) -> RecipeFault:
-    field = ".".join(str(part) for part in found["loc"]) or "recipe"
+    location = _as_written(found["loc"])
+    field = ".".join(str(part) for part in location) or "recipe"
     if found["type"] == "extra_forbidden":
         return RecipeFault(field, None, f"unknown key{_nearest(found['loc'])}")
     if found["type"] == "missing":
         return RecipeFault(field, None, "required, and not given")
+    if found["type"] == "union_tag_invalid":
+        return RecipeFault(f"{field}.name", _shown(found["ctx"]["tag"]), f"should be {found['ctx']['expected_tags']}")
     message = found["msg"].removeprefix("Value error, ")
     # What is wrong with a table as a whole names the keys itself.
     value = None if isinstance(found["input"], dict) and found["type"] == "value_error" else _shown(found["input"])
     return RecipeFault(field, value, message)
+
+
+def _as_written(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
+    """Where a fault is in the TOML: without the tag of an algorithm's settings, which stands in no key."""
+    return location[:1] + location[2:] if location[:1] == ("algorithm",) else location
 
 
 def _shown(value: InfoValue) -> str:
@@ -178,10 +186,17 @@ def _nearest(location: tuple[int | str, ...]) -> str:
 
 def _fields_at(location: tuple[int | str, ...]) -> list[str]:
     """Names of the fields of the section that ``location`` leads to."""
-    section: type[BaseModel] = Recipe
+    sections: list[type[BaseModel]] = [Recipe]
     for part in location:
-        if isinstance(part, str):
-            annotation = section.model_fields[part].annotation
-            arguments = getattr(annotation, "__args__", (annotation,))
-            section = next(kind for kind in arguments if isinstance(kind, type) and issubclass(kind, BaseModel))
-    return list(section.model_fields)
+        if len(sections) > 1:  # one of several tables, and the part is the name that told which
+            sections = [section for section in sections if section.model_fields["name"].default == part]
+        elif isinstance(part, str):
+            sections = _sections_in(sections[0].model_fields[part].annotation)
+    return list(sections[0].model_fields)
+
+
+def _sections_in(annotation: object) -> list[type[BaseModel]]:
+    """The sections that a field's type is made of."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for part in get_args(annotation) for section in _sections_in(part)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from shared.recipe.algorithm import GagpoSettings
+from shared.recipe.algorithm import AnyAlgorithm, GagpoSettings
 from shared.recipe.environment import EnvironmentSettings, PromptSettings, RewardSettings, SamplingDefaults
 from shared.recipe.section import Section
 
@@ -117,6 +117,10 @@ class TrainingSettings(Section):
     budget_s: float | None = Field(default=None, gt=0.0)
     """Stop after the training step in which this many seconds have passed since training began."""
 
+    environment_steps: int | None = Field(default=None, ge=1)
+    """Stop after the training step in which this many environment steps have been trained on: equal for methods that
+    are compared, however long their episodes are."""
+
 
 class EvaluationSettings(Section):
     """Held-out evaluation."""
@@ -171,7 +175,7 @@ class Recipe(Section):
     """Each with its own prompt, sampling and reward spelled out: what its tables leave out is the job's."""
 
     rollout: RolloutSettings = RolloutSettings()
-    algorithm: GagpoSettings = GagpoSettings()
+    algorithm: AnyAlgorithm = GagpoSettings()
     optimizer: OptimizerSettings = OptimizerSettings()
     training: TrainingSettings = TrainingSettings()
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -197,6 +201,11 @@ class Recipe(Section):
                     f"environments.{place}.sampling.temperature = {environment.sampling.temperature}: one policy is "
                     f"trained at one temperature, sampling.temperature = {self.sampling.temperature}; leave it out here"
                 )
+        if self.algorithm.behaviour_cap is not None and self.training.old_logprobs is not OldLogprobs.TRAINER:
+            raise ValueError(
+                f"algorithm.behaviour_cap = {self.algorithm.behaviour_cap} compares the trainer's log-probs with the "
+                'policy server\'s: set training.old_logprobs = "trainer", or leave the cap out'
+            )
         total = self.rollout.groups_per_step * self.rollout.group_size
         if self.training.minibatches > total:
             raise ValueError(

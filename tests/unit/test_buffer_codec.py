@@ -78,7 +78,7 @@ def test_a_payload_cut_short_is_noticed(keep: int) -> None:
 
 def test_a_payload_of_another_format_says_so() -> None:
     payload = encode_group(make_group())
-    with pytest.raises(CodecError, match="format 9 is not the 1"):
+    with pytest.raises(CodecError, match="format 9 is not the 2"):
         decode_group(payload[:2] + bytes([9]) + payload[3:])
 
 

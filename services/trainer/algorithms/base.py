@@ -28,6 +28,13 @@ class CreditEpisode:
     final_state_key: str
     terminated: bool
     """False where a limit cut the episode: then the state it stopped in may still have a value."""
+    observations: Sequence[str] = ()
+    """What was seen before each step, length T, and ``final_observation`` after the last, to group by similarity."""
+    final_observation: str = ""
+    true_states: Sequence[str] = ()
+    """Key of the true state before each step, length T; empty where it is not known."""
+    values: Sequence[float] = ()
+    """A critic's value of the state before each step, length T; empty where there is no critic."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +55,8 @@ class LossKind:
     clip_low: float
     clip_high: float
     kl_coefficient: float
+    behaviour_cap: float | None = None
+    """Cap of the weight min(π_old / π_rollout, cap) on every step's loss; None for no weight."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
