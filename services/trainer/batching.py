@@ -9,6 +9,7 @@ All this is a matter of speed and memory only; sums over samples don't depend on
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -18,6 +19,18 @@ from torch import Tensor
 from shared.trajectory import Step
 
 Rows = NDArray[np.int64]
+
+
+class Sequences(Protocol):
+    """What a forward pass takes: N sequences, in each of which the tokens behind the prompt are predicted."""
+
+    @property
+    def sequences(self) -> tuple[NDArray[np.int64], ...]:
+        """Token ids of each; the last one is never an input."""
+
+    @property
+    def prompt_lengths(self) -> Rows:
+        """Shape (N,)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,7 +123,23 @@ def make_samples(steps: Sequence[Step], episodes: Sequence[int], advantages: NDA
     )
 
 
-def micro_batches(samples: Samples, chosen: Rows, token_budget: int, rank: int = 0, ranks: int = 1) -> list[MicroBatch]:
+def minibatch_plan(episodes: Rows, minibatches: int, epochs: int, seed: tuple[int, int]) -> list[Rows]:
+    """The samples of each minibatch, over all epochs. Episodes stay whole: their steps share forward passes.
+
+    ``episodes`` is the number of each sample's episode, shape (N,). Every epoch shuffles them anew.
+    """
+    numbers = np.unique(episodes)
+    plan: list[Rows] = []
+    for epoch in range(epochs):
+        order = np.random.default_rng([*seed, epoch]).permutation(numbers)
+        for part in np.array_split(order, min(minibatches, len(numbers))):
+            plan.append(np.flatnonzero(np.isin(episodes, part)))
+    return plan
+
+
+def micro_batches(
+    samples: Sequences, chosen: Rows, token_budget: int, rank: int = 0, ranks: int = 1
+) -> list[MicroBatch]:
     """The chosen samples in micro batches of at most ``token_budget`` padded tokens (or one row), by length.
 
     Of several processes, ``rank`` gets its share, with about as many tokens as the others'. All get equally many, even
@@ -134,7 +163,7 @@ class _Row:
     samples: list[int]
 
 
-def _shared_rows(samples: Samples, chosen: Rows) -> list[_Row]:
+def _shared_rows(samples: Sequences, chosen: Rows) -> list[_Row]:
     """A row for every sample whose input is not the beginning of another's; the others ride along.
 
     The last action token is predicted but never an input, so it does not count.
@@ -175,7 +204,7 @@ def _empty_micro_batch() -> MicroBatch:
     return MicroBatch(none, torch.zeros(1, 1, dtype=torch.long), none, none, none, (none, none))
 
 
-def _micro_batch(samples: Samples, rows: Sequence[_Row]) -> MicroBatch:
+def _micro_batch(samples: Sequences, rows: Sequence[_Row]) -> MicroBatch:
     input_ids = np.zeros((len(rows), max(len(row.tokens) for row in rows)), np.int64)
     riding = [(place, sample) for place, row in enumerate(rows) for sample in row.samples]
     for place, row in enumerate(rows):

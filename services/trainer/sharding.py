@@ -36,14 +36,19 @@ def shard(model: PreTrainedModel, world: World, computing: torch.dtype) -> Actio
     Where that is not the weights' own precision, gradients are still summed in float32.
     """
     whole = ActionModel(model)
+    shard_layers(whole, model, world, computing)
+    return whole
+
+
+def shard_layers(whole: nn.Module, model: PreTrainedModel, world: World, computing: torch.dtype) -> None:
+    """Shard ``whole``, which calls ``model``, in place, each of the model's layers by itself."""
     if world.mesh is None:
-        return whole
+        return
     precision = MixedPrecisionPolicy(param_dtype=computing, reduce_dtype=torch.float32)
     blocks = set(model._no_split_modules or ())
     for module in [module for module in model.modules() if type(module).__name__ in blocks]:
         fully_shard(module, mesh=world.mesh, mp_policy=precision)
     fully_shard(whole, mesh=world.mesh, mp_policy=precision)
-    return whole
 
 
 class WholeCopy:

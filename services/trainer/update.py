@@ -7,16 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
 
 from services.trainer.algorithms import LossKind
-from services.trainer.batching import MicroBatch, Rows, Samples, micro_batches
+from services.trainer.batching import MicroBatch, Rows, Samples, micro_batches, minibatch_plan
 from services.trainer.distributed import ALONE, World
 from services.trainer.losses import ActionLogprobs, surrogate
 from services.trainer.model import computing_dtype
+from services.trainer.optimizing import adamw, clipped_step, set_learning_rate
 from services.trainer.sharding import ActionModel, shard
-from shared.recipe import OldLogprobs, OptimizerSettings, Recipe
+from shared.recipe import OldLogprobs, Recipe
+
+_REMEDY = "lower optimizer.learning_rate or raise algorithm.kl_coefficient"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,14 +78,15 @@ class Updater:
         self._world = world
         self._policy_logprobs = shard(policy, world, computing)
         self._reference_logprobs = None if reference is None else shard(reference, world, computing)
-        self.optimizer = _adamw(policy, recipe.optimizer)
+        self.optimizer = adamw(policy, recipe.optimizer, recipe.optimizer.learning_rate)
         self._recipe = recipe
         self._loss = loss
         self._check = check
 
     def update(self, samples: Samples, step: int) -> UpdateStats:
         """Train on a training step's samples. Whatever is random derives from the recipe's seed and ``step``."""
-        learning_rate = self._set_learning_rate(step)
+        settings = self._recipe.optimizer
+        learning_rate = set_learning_rate(self.optimizer, settings.learning_rate, settings.warmup_steps, step)
         if not len(samples):
             return UpdateStats(learning_rate=learning_rate)
         start = time.perf_counter()
@@ -95,7 +98,7 @@ class Updater:
         grad_norms = []
         for number, rows in enumerate(plan):
             sums += self._minibatch(samples, rows, known, untouched=number == 0)
-            grad_norms.append(self._step_optimizer())
+            grad_norms.append(clipped_step(self.optimizer, settings.max_grad_norm, _REMEDY))
         sums = self._world.add(sums)
         end = time.perf_counter()
         passes = self._recipe.training.epochs
@@ -144,15 +147,9 @@ class Updater:
             values[rows] = self._world.add(values[rows])
 
     def _plan(self, samples: Samples, step: int) -> list[Rows]:
-        """The samples of each minibatch, over all epochs. Episodes stay whole: their steps share forward passes."""
+        """The samples of each minibatch, over all epochs."""
         training = self._recipe.training
-        episodes = np.unique(samples.episodes)
-        plan: list[Rows] = []
-        for epoch in range(training.epochs):
-            order = np.random.default_rng([self._recipe.seed, step, epoch]).permutation(episodes)
-            for part in np.array_split(order, min(training.minibatches, len(episodes))):
-                plan.append(np.flatnonzero(np.isin(samples.episodes, part)))
-        return plan
+        return minibatch_plan(samples.episodes, training.minibatches, training.epochs, (self._recipe.seed, step))
 
     def _known(self, samples: Samples, first: Rows) -> _Known:
         everything = np.arange(len(samples))
@@ -192,27 +189,6 @@ class Updater:
             self._share(known.before, rows)
         return sums
 
-    def _step_optimizer(self) -> float:
-        parameters = [parameter for parameter in self.policy.parameters() if parameter.grad is not None]
-        norm = torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        if isinstance(norm, DTensor):
-            norm = norm.full_tensor()
-        if not torch.isfinite(norm):
-            raise FloatingPointError(
-                f"the gradient's norm is {float(norm)}: lower optimizer.learning_rate or raise algorithm.kl_coefficient"
-            )
-        torch.nn.utils.clip_grads_with_norm_(parameters, self._recipe.optimizer.max_grad_norm, norm)
-        self.optimizer.step()
-        self.optimizer.zero_grad(set_to_none=True)
-        return float(norm)
-
-    def _set_learning_rate(self, step: int) -> float:
-        settings = self._recipe.optimizer
-        rate = settings.learning_rate * min(1.0, (step + 1) / max(settings.warmup_steps, 1))
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
-        return rate
-
 
 def _difference(samples: Samples, rows: Rows, before: Tensor) -> tuple[float, float]:
     """Mean and maximum of |trainer's − server's| log π over the tokens of the given samples."""
@@ -220,16 +196,3 @@ def _difference(samples: Samples, rows: Rows, before: Tensor) -> tuple[float, fl
     tokens = samples.mask[at] > 0
     difference = (before[at] - samples.rollout_logprobs[at]).abs()[tokens]
     return float(difference.mean()), float(difference.max())
-
-
-def _adamw(policy: PreTrainedModel, settings: OptimizerSettings) -> torch.optim.AdamW:
-    # Gains and biases are not decayed, as is usual.
-    decayed = [p for p in policy.parameters() if p.requires_grad and p.ndim >= 2]
-    rest = [p for p in policy.parameters() if p.requires_grad and p.ndim < 2]
-    return torch.optim.AdamW(
-        [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": rest, "weight_decay": 0.0}],
-        lr=settings.learning_rate,
-        betas=(settings.beta1, settings.beta2),
-        eps=settings.epsilon,
-        fused=True,
-    )
