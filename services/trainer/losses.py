@@ -25,20 +25,35 @@ class ActionLogprobs:
     """log π_ref; None where the KL coefficient is 0."""
     mask: Tensor
     """1.0 at tokens, 0.0 at padding."""
+    rollout: Tensor | None = None
+    """log π_rollout, by the policy server that sampled the tokens; needed only where steps are weighed by it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SurrogateSums:
-    """Sums over the B steps shown; divide by the minibatch's number of steps."""
+    """Sums over the B steps shown, each a scalar; divide by the minibatch's number of steps. ``loss`` has a gradient.
+
+    What is of tokens counts with its mean over the step's tokens.
+    """
 
     loss: Tensor
-    """Scalar, with gradient."""
     kl_reference: Tensor
-    """k3 estimate of KL(π_θ ‖ π_ref), each action's mean over its tokens. Scalar, detached."""
+    """k3 estimate of KL(π_θ ‖ π_ref)."""
     kl_old: Tensor
-    """k3 estimate of KL(π_old ‖ π_θ), likewise. Scalar, detached."""
+    """k3 estimate of KL(π_old ‖ π_θ)."""
     clipped: Tensor
-    """Steps (for token ratios: each step's share of tokens) where the clip took the gradient away. Scalar, detached."""
+    """Steps, or tokens of token ratios, where the clip took the gradient away."""
+    surprise: Tensor
+    """−log π_θ of the sampled tokens."""
+    behaviour_weight: Tensor
+    """Weights min(π_old / π_rollout, cap); 1 for each step where there is no cap."""
+    capped: Tensor
+    """Steps, or tokens of token ratios, whose weight the cap cut."""
+
+    def detached(self) -> Tensor:
+        """All of them in order, shape (7,), float64, without gradient."""
+        policies = (self.loss.detach(), self.kl_reference, self.kl_old, self.clipped, self.surprise)
+        return torch.stack([*policies, self.behaviour_weight, self.capped]).double()
 
 
 def surrogate(logprobs: ActionLogprobs, advantages: Tensor, kind: LossKind) -> SurrogateSums:
@@ -46,11 +61,12 @@ def surrogate(logprobs: ActionLogprobs, advantages: Tensor, kind: LossKind) -> S
     mask = logprobs.mask
     log_ratio = (logprobs.new - logprobs.old) * mask
     ratio = importance_ratio(log_ratio, mask, kind.ratio)  # (B, 1) or (B, A)
-    weight = mask if kind.ratio is RatioKind.TOKEN else torch.ones_like(ratio)
+    shared = mask if kind.ratio is RatioKind.TOKEN else torch.ones_like(ratio)
     advantage = advantages.unsqueeze(1)
     plain = ratio * advantage
     bounded = ratio.clamp(1 - kind.clip_low, 1 + kind.clip_high) * advantage
-    gain = _mean_over_tokens(torch.minimum(plain, bounded), weight)
+    weight, capped = _behaviour_weight(logprobs, kind)
+    gain = _mean_over_tokens(weight * torch.minimum(plain, bounded), shared)
 
     loss = -gain.sum()
     kl_reference = loss.new_zeros(())
@@ -58,10 +74,16 @@ def surrogate(logprobs: ActionLogprobs, advantages: Tensor, kind: LossKind) -> S
         kl_reference = _mean_over_tokens(k3(logprobs.reference - logprobs.new), mask).sum()
         loss = loss + kind.kl_coefficient * kl_reference
     with torch.no_grad():
-        clipped = _mean_over_tokens((bounded < plain).to(mask.dtype), weight).sum()
-        # Under π_old's own samples E[π_θ/π_old − 1 − log(π_θ/π_old)] = KL(π_old ‖ π_θ).
-        kl_old = _mean_over_tokens(k3(log_ratio), mask).sum()
-    return SurrogateSums(loss, kl_reference.detach(), kl_old, clipped)
+        return SurrogateSums(
+            loss=loss,
+            kl_reference=kl_reference,
+            # Under π_old's own samples E[π_θ/π_old − 1 − log(π_θ/π_old)] = KL(π_old ‖ π_θ).
+            kl_old=_mean_over_tokens(k3(log_ratio), mask).sum(),
+            clipped=_mean_over_tokens((bounded < plain).to(mask.dtype), shared).sum(),
+            surprise=_mean_over_tokens(-logprobs.new, mask).sum(),
+            behaviour_weight=_mean_over_tokens(weight, shared).sum(),
+            capped=_mean_over_tokens(capped.to(mask.dtype), shared).sum(),
+        )
 
 
 def importance_ratio(log_ratio: Tensor, mask: Tensor, kind: RatioKind) -> Tensor:
@@ -72,6 +94,23 @@ def importance_ratio(log_ratio: Tensor, mask: Tensor, kind: RatioKind) -> Tensor
     if kind is RatioKind.SEQUENCE:
         return total.exp()
     return (total / mask.sum(1, keepdim=True).clamp(min=1)).exp()
+
+
+def _behaviour_weight(logprobs: ActionLogprobs, kind: LossKind) -> tuple[Tensor, Tensor]:
+    """Truncated importance weights min(π_old / π_rollout, cap) and where the cap cut them, in the ratio's shape.
+
+    Constants to the gradient. With ρ = π_θ / π_old, the clip holds π_θ near the trainer's π_old while the weight
+    corrects for who sampled: the decoupled objective (arXiv 2110.00641) where groups are stale, and truncated
+    importance sampling between two implementations of one policy where they are not.
+    """
+    if kind.behaviour_cap is None:
+        one = torch.ones_like(logprobs.mask if kind.ratio is RatioKind.TOKEN else logprobs.mask[:, :1])
+        return one, torch.zeros_like(one)
+    if logprobs.rollout is None:
+        raise ValueError(f"behaviour_cap = {kind.behaviour_cap} needs the policy server's log-probabilities")
+    difference = (logprobs.old - logprobs.rollout).detach() * logprobs.mask
+    weight = importance_ratio(difference, logprobs.mask, kind.ratio)
+    return weight.clamp(max=kind.behaviour_cap), weight > kind.behaviour_cap
 
 
 def k3(log_ratio: Tensor) -> Tensor:

@@ -59,6 +59,8 @@ def step_metrics(
         "kl_reference": update.kl_reference,
         "kl_old_new": update.kl_old,
         "clip_fraction": update.clip_fraction,
+        "behaviour_weight": update.behaviour_weight,
+        "behaviour_capped": update.behaviour_capped,
         "entropy": update.entropy,
         "grad_norm": update.grad_norm,
         "learning_rate": update.learning_rate,

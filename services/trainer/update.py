@@ -33,6 +33,10 @@ class UpdateStats:
     clip_fraction: float = 0.0
     entropy: float = 0.0
     """Estimated from the sampled tokens: −mean log π_θ, nats a token."""
+    behaviour_weight: float = 1.0
+    """Mean of min(π_old / π_rollout, cap); 1 without ``behaviour_cap``."""
+    behaviour_capped: float = 0.0
+    """Share of steps (of token ratios: of tokens) whose weight the cap cut."""
     grad_norm: float = 0.0
     """Mean over minibatches, before clipping."""
     learning_rate: float = 0.0
@@ -94,7 +98,7 @@ class Updater:
         plan = self._plan(samples, step)
         known = self._known(samples, first=plan[0])
         middle = time.perf_counter()
-        sums = torch.zeros(5, dtype=torch.float64, device=self._world.device)
+        sums = torch.zeros(7, dtype=torch.float64, device=self._world.device)
         grad_norms = []
         for number, rows in enumerate(plan):
             sums += self._minibatch(samples, rows, known, untouched=number == 0)
@@ -102,7 +106,7 @@ class Updater:
         sums = self._world.add(sums)
         end = time.perf_counter()
         passes = self._recipe.training.epochs
-        loss, kl_reference, kl_old, clipped, surprise = (sums / (len(samples) * passes)).tolist()
+        loss, kl_reference, kl_old, clipped, surprise, weight, capped = (sums / (len(samples) * passes)).tolist()
         difference_mean, difference_max = _difference(samples, plan[0], known.before)
         return UpdateStats(
             loss=loss,
@@ -110,6 +114,8 @@ class Updater:
             kl_old=kl_old,
             clip_fraction=clipped,
             entropy=surprise,
+            behaviour_weight=weight,
+            behaviour_capped=capped,
             grad_norm=float(np.mean(grad_norms)),
             learning_rate=learning_rate,
             logprob_difference_mean=difference_mean,
@@ -166,25 +172,19 @@ class Updater:
         return _Known(old, before, reference)
 
     def _minibatch(self, samples: Samples, rows: Rows, known: _Known, untouched: bool) -> Tensor:
-        """Gradients of one minibatch.
-
-        Returns sums over this process's samples of it: loss, two KLs, clipped, −log π. Shape (5,).
-        """
-        sums = torch.zeros(5, dtype=torch.float64, device=self._world.device)
+        """Gradients of one minibatch. Returns `SurrogateSums.detached` of this process's samples of it."""
+        sums = torch.zeros(7, dtype=torch.float64, device=self._world.device)
         for batch in self._micro_batches(samples, rows):
             at = batch.samples
             new = self._logprobs(self._policy_logprobs, batch, samples.mask.shape[1])
             if untouched:
                 known.before[at] = new.detach()
             reference = None if known.reference is None else known.reference[at]
-            logprobs = ActionLogprobs(new, known.old[at], reference, samples.mask[at])
+            logprobs = ActionLogprobs(new, known.old[at], reference, samples.mask[at], samples.rollout_logprobs[at])
             found = surrogate(logprobs, samples.advantages[at], self._loss)
             # FSDP takes the mean over processes where a sum is wanted.
             torch.autograd.backward(found.loss * self._world.size / len(rows))
-            mask = samples.mask[at]
-            surprise = -((new.detach() * mask).sum(1) / mask.sum(1)).sum()
-            parts = (found.loss.detach(), found.kl_reference, found.kl_old, found.clipped, surprise)
-            sums += torch.stack(parts).double()
+            sums += found.detached()
         if untouched:
             self._share(known.before, rows)
         return sums
