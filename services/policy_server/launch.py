@@ -24,9 +24,6 @@ def prepare_environment(settings: PolicySettings) -> None:
     }
     if settings.resolved_device() is Device.CPU:
         chosen |= {
-            # The engine's scheduler and its one worker share a process: between two processes every step costs a
-            # round trip, which a small model feels, and the start costs a third import of torch.
-            "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
             # Eager mode compiles nothing; without this the log-prob kernel alone would want a C++ compiler.
             "TORCHDYNAMO_DISABLE": "1",
             # Threads that wait do not spin. Beside a busy process, spinning ones cost nine tenths of the throughput
@@ -34,6 +31,13 @@ def prepare_environment(settings: PolicySettings) -> None:
             "OMP_WAIT_POLICY": "passive",
             "OMP_NUM_THREADS": str(usable_cores()),
         }
+        if _parallel(settings):
+            # vLLM would bind each worker's threads to a NUMA node of its own, and refuses where there are too few.
+            chosen["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        else:
+            # The engine's scheduler and its one worker share a process: between two processes every step costs a
+            # round trip, which a small model feels, and the start costs a third import of torch.
+            chosen["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
         if settings.threads is not None:
             os.environ["OMP_NUM_THREADS"] = str(settings.threads)
     for name, value in chosen.items():
@@ -42,6 +46,11 @@ def prepare_environment(settings: PolicySettings) -> None:
     # processes watch the server's process.
     os.environ["VLLM_SERVER_DEV_MODE"] = "0"
     os.environ[PARENT_PID] = str(os.getpid())
+
+
+def _parallel(settings: PolicySettings) -> bool:
+    """Whether the engine has several workers, by a setting of this server or of vLLM's own."""
+    return settings.tensor_parallel_size > 1 or any("-parallel-size" in argument for argument in settings.vllm_args)
 
 
 def vllm_arguments(settings: PolicySettings) -> list[str]:
@@ -58,6 +67,7 @@ def vllm_arguments(settings: PolicySettings) -> list[str]:
         "--generation-config=vllm",
         f"--weight-transfer-config={json.dumps({'backend': WEIGHT_BACKEND})}",
         "--worker-extension-cls=services.policy_server.weight_engine.WeightEngineExtension",
+        f"--tensor-parallel-size={settings.tensor_parallel_size}",
         "--enable-prefix-caching" if settings.prefix_caching else "--no-enable-prefix-caching",
     ]
     if settings.max_model_len is not None:
@@ -75,6 +85,5 @@ def vllm_arguments(settings: PolicySettings) -> list[str]:
         flags += [
             f"--dtype={settings.dtype or 'bfloat16'}",
             f"--gpu-memory-utilization={settings.gpu_memory_utilization}",
-            f"--tensor-parallel-size={settings.tensor_parallel_size}",
         ]
     return flags + settings.vllm_args

@@ -64,7 +64,7 @@ class PolicySettings(BaseSettings):
     """Share of the GPU's memory that vLLM may take."""
 
     tensor_parallel_size: int = Field(default=1, ge=1)
-    """GPUs that share one copy of the model."""
+    """GPUs, or processes on a CPU, that share one copy of the model."""
 
     threads: int | None = Field(default=None, ge=1)
     """Threads of one matrix product on a CPU; ``OMP_NUM_THREADS`` or the usable cores when not given."""
