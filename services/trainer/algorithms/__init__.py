@@ -2,14 +2,37 @@
 
 from services.trainer.algorithms.base import Algorithm, CreditEpisode, CreditGroup, GroupCredit, LossKind
 from services.trainer.algorithms.gagpo import Gagpo
-from shared.recipe import GagpoSettings, Recipe
+from services.trainer.algorithms.gigpo import Gigpo
+from services.trainer.algorithms.grpo import Grpo
+from services.trainer.algorithms.ppo import Ppo
+from services.trainer.algorithms.rloo import Rloo
+from shared.recipe import GagpoSettings, GigpoSettings, GrpoSettings, PpoSettings, Recipe, RlooSettings
 
-__all__ = ["Algorithm", "CreditEpisode", "CreditGroup", "Gagpo", "GroupCredit", "LossKind", "make_algorithm"]
+__all__ = [
+    "Algorithm",
+    "CreditEpisode",
+    "CreditGroup",
+    "Gagpo",
+    "Gigpo",
+    "GroupCredit",
+    "Grpo",
+    "LossKind",
+    "Ppo",
+    "Rloo",
+    "make_algorithm",
+]
 
 
 def make_algorithm(recipe: Recipe) -> Algorithm:
     """The algorithm that a recipe names, with its settings."""
-    settings = recipe.algorithm
-    if not isinstance(settings, GagpoSettings):
-        raise NotImplementedError(f"algorithm.name = {settings.name!r}")
-    return Gagpo(settings, recipe.min_std)
+    match recipe.algorithm:
+        case GagpoSettings() as settings:
+            return Gagpo(settings, recipe.min_std)
+        case GigpoSettings() as settings:
+            return Gigpo(settings, recipe.min_std)
+        case GrpoSettings() as settings:
+            return Grpo(settings, recipe.min_std)
+        case RlooSettings() as settings:
+            return Rloo(settings)
+        case PpoSettings() as settings:
+            return Ppo(settings, recipe.min_std)

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.recipe import RatioKind
+from shared.recipe import AlgorithmSettings, RatioKind
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -58,19 +58,29 @@ class LossKind:
     behaviour_cap: float | None = None
     """Cap of the weight min(π_old / π_rollout, cap) on every step's loss; None for no weight."""
 
+    @classmethod
+    def of(cls, settings: AlgorithmSettings) -> "LossKind":
+        """The loss that a recipe's ``[algorithm]`` table describes."""
+        return cls(
+            settings.ratio, settings.clip_low, settings.clip_high, settings.kl_coefficient, settings.behaviour_cap
+        )
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GroupCredit:
-    """What was found for one group. Every array has shape (S,): the steps of episode 0, then of episode 1, …"""
+    """What was found for one group. Every array has shape (S,): the steps of episode 0, then of episode 1, …
+
+    What returns, values, deltas and raw advantages are differs a little between algorithms: `credit` of each says.
+    """
 
     lengths: tuple[int, ...]
     """Steps of each episode; their sum is S."""
     returns: Floats
-    """G: discounted sum of the rewards from this step on."""
+    """G: discounted sum of the rewards from this step on; where episodes count as a whole, R: the plain sum of all."""
     values: Floats
-    """V of the state before the step."""
+    """V of the state before the step: what the return is compared with."""
     deltas: Floats
-    """δ: one-step TD error."""
+    """δ: one-step TD error; without bootstrapping, the return less the value."""
     raw: Floats
     """A: the advantage before normalisation."""
     advantages: Floats
@@ -81,13 +91,15 @@ class GroupCredit:
     """How many steps of the pool share the step's state, itself included."""
     has_sibling: Bools
     """Whether another episode of the pool was in the step's state."""
+    true_states: Ints
+    """Number of the true state before the step, −1 where it is not known. Compare it within a state only."""
 
     def by_episode(self) -> list[Floats]:
         """The advantages Â, one array of shape (T,) for each episode."""
         return np.split(self.advantages, np.cumsum(self.lengths)[:-1])
 
     def first_returns(self) -> list[float]:
-        """G of the first step of each episode; 0 for one without steps."""
+        """The return at the first step of each episode; 0 for one without steps."""
         firsts = np.cumsum(self.lengths) - self.lengths
         return [
             float(self.returns[first]) if length else 0.0
