@@ -1,6 +1,7 @@
 """Checkpoints: the model as Hugging Face safetensors with its tokenizer, and beside it what training needs to go on.
 
     step-000010/model.safetensors, config.json, tokenizer…      loads with ``AutoModelForCausalLM.from_pretrained``
+    step-000010/adapter/adapter_model.safetensors, …            with LoRA: what the merged weights above were made with
     step-000010/trainer/state.json, *.safetensors               consumed groups, optimizer moments, random state
 
 Written under another name and renamed, so a checkpoint is whole or not there. No pickle in it.
@@ -16,6 +17,7 @@ from pathlib import Path
 from pydantic import JsonValue
 from transformers import PreTrainedModel
 
+from services.trainer.lora import ADAPTER_FOLDER, has_adapters, save_adapters, save_model
 from shared.run_layout import CHECKPOINT_PREFIX, checkpoint_name
 
 _TOKENIZER_PATTERNS = (
@@ -66,7 +68,9 @@ class CheckpointStore:
         target = self._folder / checkpoint_name(state.version)
         part = target.with_name(f".{target.name}.part")
         shutil.rmtree(part, ignore_errors=True)
-        model.save_pretrained(part, safe_serialization=True)
+        save_model(model, part)
+        if has_adapters(model):
+            save_adapters(model, part / ADAPTER_FOLDER)
         for pattern in _TOKENIZER_PATTERNS:
             for file in self._tokenizer_from.glob(pattern):
                 shutil.copy2(file, part / file.name)

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from services.trainer.algorithms import make_algorithm
 from services.trainer.batching import Samples
 from services.trainer.distributed import World
+from services.trainer.lora import FrozenBase
 from services.trainer.model import load_policy, load_reference
 from services.trainer.optimizer_state import restore_optimizer, save_optimizer
 from services.trainer.sharding import WholeCopy
@@ -64,11 +65,17 @@ class Learner:
         world.tell(Load(checkpoint))
         self._world = world
         torch.manual_seed(recipe.seed)
-        policy = load_policy(checkpoint or recipe.model.path, recipe.model, world)
+        self._base = FrozenBase.of(recipe.model.path) if recipe.model.lora_rank and world.rank == 0 else None
+        if self._base is not None and checkpoint is not None:
+            self._base.check(checkpoint / "trainer")
+        policy = load_policy(recipe.model, checkpoint, world)
         self._copy = WholeCopy(policy, world)
         self._whole: PreTrainedModel | None = None
         loss = make_algorithm(recipe).loss
-        reference = load_reference(recipe.model.path, recipe.model, world) if loss.kl_coefficient > 0 else None
+        reference = None
+        if loss.kl_coefficient > 0:
+            # What is under the adapters is the model that training began with.
+            reference = policy if recipe.model.lora_rank else load_reference(recipe.model.path, recipe.model, world)
         # A process that stopped by itself would leave the others waiting.
         check = flag.check if world.size == 1 else partial(flag.check_together, world.highest)
         self._updater = Updater(recipe, loss, policy, reference, check, world)
@@ -89,9 +96,11 @@ class Learner:
         return self._whole
 
     def save_optimizer(self, folder: Path) -> None:
-        """Write the optimizer's state into ``folder``, which every process sees."""
+        """Write the optimizer's state into ``folder``, which every process sees, and which weights are frozen."""
         self._world.tell(SaveOptimizer(folder))
         save_optimizer(folder, self._updater.policy, self._updater.optimizer)
+        if self._base is not None:
+            self._base.save(folder)
 
 
 def follow(recipe: Recipe, world: World, flag: StopFlag) -> int:

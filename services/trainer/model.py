@@ -10,6 +10,7 @@ from transformers.utils import logging as transformers_logging
 
 from services.trainer.batching import MicroBatch
 from services.trainer.distributed import ALONE, World
+from services.trainer.lora import ADAPTER_FOLDER, add_adapters, restore_adapters
 from shared.recipe import ModelSettings
 
 # A bar for every version that is exported would fill the log.
@@ -20,14 +21,24 @@ class ModelError(ValueError):
     """A model that cannot be trained here; the message names the remedy."""
 
 
-def load_policy(path: Path, settings: ModelSettings, world: World = ALONE) -> PreTrainedModel:
-    """The model in ``path``, ready for gradients. Raises `ModelError`.
+def load_policy(settings: ModelSettings, checkpoint: Path | None = None, world: World = ALONE) -> PreTrainedModel:
+    """The model of ``checkpoint``, or the recipe's own, ready for gradients. Raises `ModelError` and `AdapterError`.
 
-    Its weights are float32 whatever the recipe's precision: most updates are too small for a bfloat16 number to change.
+    The weights that are trained are float32 whatever the recipe's precision: most updates are too small for a bfloat16
+    number to change. Weights that are frozen beside adapters are kept as they compute.
     """
     if settings.lora_rank:
-        raise ModelError(f"model.lora_rank = {settings.lora_rank}: adapters are not trained yet, set it to 0")
-    model = _load(path, torch.float32, world)
+        model = _load(settings.path, computing_dtype(settings), world)
+        add_adapters(model, settings)
+        if checkpoint is not None:
+            restore_adapters(model, checkpoint / ADAPTER_FOLDER)
+    elif checkpoint is not None and (checkpoint / ADAPTER_FOLDER).exists():
+        raise ModelError(
+            f"model.lora_rank = 0, and {checkpoint} has adapters: set the rank back, or start a new job from the "
+            "merged weights in that folder"
+        )
+    else:
+        model = _load(checkpoint or settings.path, torch.float32, world)
     if settings.gradient_checkpointing:
         model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
         model.train()  # recomputing happens in this mode only; dropout is refused below, so nothing else changes
@@ -47,18 +58,23 @@ def computing_dtype(settings: ModelSettings) -> torch.dtype:
 
 
 def action_logprobs(model: PreTrainedModel, batch: MicroBatch, width: int, temperature: float) -> Tensor:
-    """The log-probability of every token of the batch's B actions, shape (B, ``width``), 0 at padding.
+    """The log-probability of every token of the batch's B actions, shape (B, ``width``), 0 at padding."""
+    logits = action_logits(model, batch, temperature)
+    logprobs: Tensor = logits.new_zeros(len(batch.samples), width)
+    logprobs[batch.places] = -cross_entropy(logits, batch.targets, reduction="none")
+    return logprobs
+
+
+def action_logits(model: PreTrainedModel, batch: MicroBatch, temperature: float) -> Tensor:
+    """The logits from which each of the batch's T action tokens was sampled, shape (T, vocabulary), at least float32.
 
     Only the positions that predict action tokens go through the language-model head. ``temperature`` divides the
     logits, as it does where the actions are sampled.
     """
     hidden = model.base_model(input_ids=batch.input_ids, use_cache=False).last_hidden_state
-    logits = model.get_output_embeddings()(hidden[batch.rows, batch.positions]).float()
-    if temperature not in (0.0, 1.0):
-        logits = logits / temperature
-    logprobs: Tensor = logits.new_zeros(len(batch.samples), width)
-    logprobs[batch.places] = -cross_entropy(logits, batch.targets, reduction="none")
-    return logprobs
+    logits: Tensor = model.get_output_embeddings()(hidden[batch.rows, batch.positions])
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return logits if temperature in (0.0, 1.0) else logits / temperature
 
 
 def _load(path: Path, dtype: torch.dtype, world: World) -> PreTrainedModel:

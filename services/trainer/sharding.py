@@ -10,6 +10,7 @@ from transformers import PreTrainedModel
 
 from services.trainer.batching import MicroBatch
 from services.trainer.distributed import World
+from services.trainer.lora import adapters_off
 from services.trainer.model import action_logprobs
 
 
@@ -28,6 +29,21 @@ class ActionModel(nn.Module):
     def forward(self, batch: MicroBatch, width: int, temperature: float) -> Tensor:
         """See `action_logprobs`."""
         return action_logprobs(self.model, batch, width, temperature)
+
+
+class WithoutAdapters(ActionModel):
+    """A policy as it was before it had adapters: a reference that takes no memory of its own."""
+
+    def __init__(self, policy: ActionModel) -> None:
+        """``policy`` may be sharded; it is the policy's own function that computes."""
+        super().__init__(policy.model)
+        self._policy = policy
+
+    def forward(self, batch: MicroBatch, width: int, temperature: float) -> Tensor:
+        """See `action_logprobs`."""
+        with adapters_off(self.model):
+            logprobs: Tensor = self._policy(batch, width, temperature)
+        return logprobs
 
 
 def shard(model: PreTrainedModel, world: World, computing: torch.dtype) -> ActionModel:
@@ -51,6 +67,13 @@ def shard_layers(whole: nn.Module, model: PreTrainedModel, world: World, computi
     fully_shard(whole, mesh=world.mesh, mp_policy=precision)
 
 
+def shard_reference(
+    reference: PreTrainedModel, policy: ActionModel, world: World, computing: torch.dtype
+) -> ActionModel:
+    """The reference of the KL term as a function: of the policy itself, what is under its adapters."""
+    return WithoutAdapters(policy) if reference is policy.model else shard(reference, world, computing)
+
+
 class WholeCopy:
     """Where a sharded model's weights are put together again, in rank 0's memory: to be pushed and to be saved."""
 
@@ -66,6 +89,8 @@ class WholeCopy:
             return self._model
         copies = {} if self._copy is None else dict(self._copy.named_parameters())
         for name, parameter in self._model.named_parameters():
+            if not parameter.requires_grad:
+                continue
             assert isinstance(parameter, DTensor), f"{name} is gathered for a backward pass that never came"
             weights = parameter.full_tensor().detach()
             if name in copies:

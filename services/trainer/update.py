@@ -15,7 +15,7 @@ from services.trainer.distributed import ALONE, World
 from services.trainer.losses import ActionLogprobs, surrogate
 from services.trainer.model import computing_dtype
 from services.trainer.optimizing import adamw, clipped_step, set_learning_rate
-from services.trainer.sharding import ActionModel, shard
+from services.trainer.sharding import ActionModel, shard, shard_reference
 from shared.recipe import OldLogprobs, Recipe
 
 _REMEDY = "lower optimizer.learning_rate or raise algorithm.kl_coefficient"
@@ -81,7 +81,9 @@ class Updater:
         self.policy = policy
         self._world = world
         self._policy_logprobs = shard(policy, world, computing)
-        self._reference_logprobs = None if reference is None else shard(reference, world, computing)
+        self._reference_logprobs = (
+            None if reference is None else shard_reference(reference, self._policy_logprobs, world, computing)
+        )
         self.optimizer = adamw(policy, recipe.optimizer, recipe.optimizer.learning_rate)
         self._recipe = recipe
         self._loss = loss

@@ -9,6 +9,7 @@ from typing import Self
 
 from transformers import PreTrainedModel
 
+from services.trainer.lora import save_model
 from services.trainer.policy_replicas import PolicyReplicas, WeightPushError
 from services.trainer.weight_server import WeightServer
 from shared.files import write_atomically
@@ -76,7 +77,7 @@ class WeightPublisher:
     def _export(self, model: PreTrainedModel, name: str) -> Path:
         target, part = self._folder / name, self._folder / f".{name}.part"
         shutil.rmtree(part, ignore_errors=True)
-        model.save_pretrained(part, safe_serialization=True, max_shard_size="1000GB")
+        save_model(model, part, max_shard_size="1000GB")
         shutil.rmtree(target, ignore_errors=True)
         part.rename(target)
         return target

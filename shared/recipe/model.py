@@ -5,9 +5,12 @@ from pathlib import Path
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from shared.recipe.algorithm import AnyAlgorithm, GagpoSettings
+from shared.recipe.algorithm import AnyAlgorithm, GagpoSettings, UpdateKind
 from shared.recipe.environment import EnvironmentSettings, PromptSettings, RewardSettings, SamplingDefaults
 from shared.recipe.section import Section
+
+ALL_LINEAR = "all-linear"
+"""``model.lora_targets``: every linear layer but the output layer."""
 
 
 class OldLogprobs(StrEnum):
@@ -39,7 +42,35 @@ class ModelSettings(Section):
     """Recompute activations in the backward pass: less memory, about a third more time."""
 
     lora_rank: int = Field(default=0, ge=0)
-    """Rank of LoRA adapters; 0 trains all weights."""
+    """Rank of LoRA adapters; 0 trains all weights. Adapters have no dropout: log π has to be a number, not a draw."""
+
+    lora_alpha: int | None = Field(default=None, ge=1)
+    """α of the adapters, whose product is scaled by α / rank. Unset, twice the rank."""
+
+    lora_targets: str | list[str] = ALL_LINEAR
+    """Layers that get an adapter, by the last part of their names (``["q_proj", "v_proj"]``), or all linear ones but
+    the output layer."""
+
+    @field_validator("lora_targets")
+    @classmethod
+    def _targets_named(cls, targets: str | list[str]) -> str | list[str]:
+        if not targets or (isinstance(targets, str) and targets != ALL_LINEAR):
+            raise ValueError(f'should be "{ALL_LINEAR}" or a list of layers, such as ["q_proj", "v_proj"]')
+        return targets
+
+    @model_validator(mode="after")
+    def _adapters_agree(self) -> "ModelSettings":
+        if not self.lora_rank and (self.lora_alpha is not None or self.lora_targets != ALL_LINEAR):
+            raise ValueError(
+                "lora_rank = 0 trains all weights, and lora_alpha and lora_targets are for adapters: "
+                "set lora_rank, or leave the two out"
+            )
+        return self
+
+    @property
+    def adapter_alpha(self) -> int:
+        """``lora_alpha``, twice the rank unless set."""
+        return 2 * self.lora_rank if self.lora_alpha is None else self.lora_alpha
 
 
 class RolloutSettings(Section):
@@ -206,12 +237,27 @@ class Recipe(Section):
                 f"algorithm.behaviour_cap = {self.algorithm.behaviour_cap} compares the trainer's log-probs with the "
                 'policy server\'s: set training.old_logprobs = "trainer", or leave the cap out'
             )
+        if self.algorithm.update is UpdateKind.TRPO:
+            self._check_trust_region()
         total = self.rollout.groups_per_step * self.rollout.group_size
         if self.training.minibatches > total:
             raise ValueError(
                 f"training.minibatches = {self.training.minibatches} is more than the {total} episodes of a step"
             )
         return self
+
+    def _check_trust_region(self) -> None:
+        asked = 'algorithm.update = "trpo"'
+        if self.training.epochs > 1:
+            raise ValueError(
+                f"training.epochs = {self.training.epochs}: {asked} takes one step over all samples of a training "
+                "step; set it to 1"
+            )
+        if self.model.dtype != "float32":
+            raise ValueError(
+                f'model.dtype = "{self.model.dtype}": {asked} compares losses and divergences that bfloat16 rounds '
+                'away; set it to "float32"'
+            )
 
     @property
     def longest_sequence(self) -> int:
