@@ -3,6 +3,7 @@
 import typer
 
 from gagpo.commands import data, job
+from gagpo.commands.compare import compare
 from gagpo.commands.demo import demo
 from gagpo.commands.doctor import doctor
 from gagpo.commands.hand_over import PASS_ON
@@ -24,6 +25,7 @@ app.command()(demo)
 app.command()(train)
 app.command()(up)
 app.command()(play)
+app.command()(compare)
 app.command()(plan)
 app.command()(doctor)
 app.command(context_settings=PASS_ON)(warmstart)

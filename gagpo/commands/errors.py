@@ -7,6 +7,7 @@ import typer
 from rich.console import Console
 
 from gagpo.client import JobError
+from gagpo.comparing.study import StudyError
 from gagpo.environment_client import EnvironmentServerError
 from gagpo.plan import PlanError
 from gagpo.redis_server import RedisServerError
@@ -23,6 +24,7 @@ EXPECTED = (
     RedisServerError,
     RunFolderError,
     ServiceDiedError,
+    StudyError,
     TaskDataError,
 )
 """Errors whose message says what to do; a stack trace would only hide it."""

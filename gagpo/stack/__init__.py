@@ -1,6 +1,19 @@
 """The whole system on one machine, as processes and without containers."""
 
+from gagpo.stack.job import LocalJob
 from gagpo.stack.processes import ProcessGroup, ServiceDiedError, ServiceSpec
-from gagpo.stack.system import LocalSystem, SystemSettings
+from gagpo.stack.servers import LocalServers, ServerSettings
+from gagpo.stack.system import LocalSystem, SystemSettings, redis_from_environment, weights_pointer
 
-__all__ = ["LocalSystem", "ProcessGroup", "ServiceDiedError", "ServiceSpec", "SystemSettings"]
+__all__ = [
+    "LocalJob",
+    "LocalServers",
+    "LocalSystem",
+    "ProcessGroup",
+    "ServerSettings",
+    "ServiceDiedError",
+    "ServiceSpec",
+    "SystemSettings",
+    "redis_from_environment",
+    "weights_pointer",
+]

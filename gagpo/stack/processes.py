@@ -16,7 +16,7 @@ import httpx
 from shared.child_process import die_with_parent
 from shared.telemetry import readable
 
-_STOP_DEADLINE_S = 12.0
+_KILL_DEADLINE_S = 12.0
 _POLL_S = 0.2
 
 
@@ -31,6 +31,8 @@ class ServiceSpec:
     ready_url: str | None = None
     """Answers 200 once the service is ready; None for a process that has no HTTP."""
     ready_deadline_s: float = 120.0
+    stop_deadline_s: float = 12.0
+    """It is killed when it takes longer to end."""
 
 
 class ServiceDiedError(Exception):
@@ -142,9 +144,9 @@ def _terminate(children: Sequence[_Child]) -> None:
     for child in children:
         _signal_group(child, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):  # the kill below is for those who take too long
-            child.process.wait(_STOP_DEADLINE_S)
+            child.process.wait(child.spec.stop_deadline_s)
         _signal_group(child, signal.SIGKILL)
-        child.process.wait(_STOP_DEADLINE_S)
+        child.process.wait(_KILL_DEADLINE_S)
 
 
 def _signal_group(child: _Child, number: signal.Signals) -> None:
@@ -154,9 +156,10 @@ def _signal_group(child: _Child, number: signal.Signals) -> None:
 
 @contextlib.contextmanager
 def _interrupts_deferred() -> Iterator[None]:
-    """A second Ctrl-C must not leave half of the processes behind."""
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """A second Ctrl-C, or one more request to end, must not leave half of the processes behind."""
+    previous = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)

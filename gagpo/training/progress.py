@@ -1,7 +1,7 @@
 """A progress bar for each training step, from the job's events in Redis."""
 
 from collections.abc import Iterator
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from pydantic import JsonValue
 from tqdm import tqdm
@@ -12,6 +12,32 @@ from shared.buffer.events import FROM_START, Event
 
 _BLOCK_S = 0.5
 _BAR = "{desc} {percentage:3.0f}%|{bar:10}| {elapsed}"
+
+
+class StepWatcher(Protocol):
+    """Who is told how a training goes on."""
+
+    def show(self, event: Event) -> None:
+        """Take one of the job's events."""
+
+    def refresh(self) -> None:
+        """Called again and again while nothing comes."""
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class Silence:
+    """A watcher who shows nothing."""
+
+    def show(self, event: Event) -> None:
+        """Nothing."""
+
+    def refresh(self) -> None:
+        """Nothing."""
+
+    def close(self) -> None:
+        """Nothing."""
 
 
 class StepBars:

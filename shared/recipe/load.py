@@ -148,16 +148,16 @@ def _merge_by_name(tables: list[TomlTable], key: str, changes: TomlTable) -> Non
         _merge(named[name], change)
 
 
-def recipe_faults(error: ValidationError) -> list[RecipeFault]:
-    """What a recipe's validation found, each fault with the name of its field."""
-    return [_fault(found) for found in error.errors()]
+def recipe_faults(error: ValidationError, root: type[BaseModel] = Recipe) -> list[RecipeFault]:
+    """What the validation of a recipe, or of another ``root``, found: each fault with the name of its field."""
+    return [_fault(found, root) for found in error.errors()]
 
 
-def _fault(found: ErrorDetails) -> RecipeFault:
+def _fault(found: ErrorDetails, root: type[BaseModel]) -> RecipeFault:
     location = _as_written(found["loc"])
-    field = ".".join(str(part) for part in location) or "recipe"
+    field = ".".join(str(part) for part in location) or root.__name__.lower()
     if found["type"] == "extra_forbidden":
-        return RecipeFault(field, None, f"unknown key{_nearest(found['loc'])}")
+        return RecipeFault(field, None, f"unknown key{_nearest(found['loc'], root)}")
     if found["type"] == "missing":
         return RecipeFault(field, None, "required, and not given")
     if found["type"] == "union_tag_invalid":
@@ -178,15 +178,15 @@ def _shown(value: InfoValue) -> str:
     return text if len(text) <= 80 else text[:77] + "…"
 
 
-def _nearest(location: tuple[int | str, ...]) -> str:
-    known = list(_fields_at(location[:-1]))
+def _nearest(location: tuple[int | str, ...], root: type[BaseModel]) -> str:
+    known = list(_fields_at(location[:-1], root))
     close = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
     return f" (did you mean {close[0]!r}?)" if close else f" (known here: {', '.join(known)})"
 
 
-def _fields_at(location: tuple[int | str, ...]) -> list[str]:
+def _fields_at(location: tuple[int | str, ...], root: type[BaseModel]) -> list[str]:
     """Names of the fields of the section that ``location`` leads to."""
-    sections: list[type[BaseModel]] = [Recipe]
+    sections: list[type[BaseModel]] = [root]
     for part in location:
         if len(sections) > 1:  # one of several tables, and the part is the name that told which
             sections = [section for section in sections if section.model_fields["name"].default == part]

@@ -1,0 +1,100 @@
+"""The processes of one training job, beside servers that run already."""
+
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from gagpo.ports import free_port
+from gagpo.stack.processes import ProcessGroup, ServiceSpec
+from gagpo.stack.servers import LocalServers, module_argv, port_of
+
+
+class LocalJob:
+    """Trainer and orchestrator. Leaving the ``with`` block stops them; the servers stay."""
+
+    def __init__(
+        self,
+        servers: LocalServers,
+        recipe_file: Path,
+        run_folder: Path,
+        redis_url: str,
+        *,
+        job: str | None = None,
+    ) -> None:
+        """Starts nothing yet. The job's id is the folder's name unless ``job`` says another; logs go to its ``logs``.
+
+        ``redis_url`` holds the job's groups and events; it need not be the servers' own.
+        """
+        self._servers = servers
+        self._recipe_file = recipe_file
+        self._run_folder = run_folder
+        self._redis_url = redis_url
+        self._job = job or run_folder.name
+        self._processes = ProcessGroup(run_folder / "logs")
+        self._orchestrator_url = f"http://127.0.0.1:{free_port()}"
+
+    def __enter__(self) -> Self:
+        """Nothing runs until `start`."""
+        self._processes.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop both."""
+        self._processes.stop()
+
+    def start(self, tick: Callable[[str], None] | None = None) -> None:
+        """Start them on the recipe; the servers must be ready. Raises `ServiceDiedError`."""
+        self._processes.start(self._trainer())
+        self._processes.start(self._orchestrator())
+        self._processes.wait_ready(tick)
+
+    def trainer_exit_code(self) -> int | None:
+        """The trainer's exit code, None while it runs."""
+        return self._processes.exit_code("trainer")
+
+    def check(self) -> None:
+        """Raise `ServiceDiedError` if one of the two, or a server, has ended with an error."""
+        self._servers.check()
+        self._processes.check()
+
+    def pids(self) -> dict[str, int]:
+        """Service name → process id."""
+        return self._processes.pids()
+
+    def stop(self) -> None:
+        """Stop both, as leaving the block does."""
+        self._processes.stop()
+
+    def _trainer(self) -> ServiceSpec:
+        return ServiceSpec(
+            name="trainer",
+            argv=[
+                *module_argv("services.trainer"),
+                *("--job", self._job, "--recipe", str(self._recipe_file)),
+                *("--run-dir", str(self._run_folder)),
+                *("--policy-url", self._servers.policy_url),
+            ],
+            environment={"REDIS_URL": self._redis_url},
+        )
+
+    def _orchestrator(self) -> ServiceSpec:
+        what = ["--job", self._job, "--recipe", str(self._recipe_file)]
+        return orchestrator_spec(self._servers, self._orchestrator_url, self._redis_url, what)
+
+
+def orchestrator_spec(servers: LocalServers, url: str, redis_url: str, what: list[str]) -> ServiceSpec:
+    """An orchestrator on the servers that serves ``what``: one job, or whatever job is the active one."""
+    return ServiceSpec(
+        name="orchestrator",
+        argv=[
+            *module_argv("services.orchestrator"),
+            *what,
+            *("--env-url", servers.env_url, "--policy-url", servers.policy_url),
+            *("--port", port_of(url)),
+        ],
+        environment={"REDIS_URL": redis_url},  # a command line, which may hold no password, is seen by all
+        ready_url=f"{url}/readyz",
+    )
