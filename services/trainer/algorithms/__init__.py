@@ -6,7 +6,7 @@ from services.trainer.algorithms.gigpo import Gigpo
 from services.trainer.algorithms.grpo import Grpo
 from services.trainer.algorithms.ppo import Ppo
 from services.trainer.algorithms.rloo import Rloo
-from shared.recipe import GagpoSettings, GigpoSettings, GrpoSettings, PpoSettings, Recipe, RlooSettings
+from shared.recipe import AnyAlgorithm, GagpoSettings, GigpoSettings, GrpoSettings, PpoSettings, Recipe, RlooSettings
 
 __all__ = [
     "Algorithm",
@@ -19,20 +19,26 @@ __all__ = [
     "LossKind",
     "Ppo",
     "Rloo",
+    "algorithm_of",
     "make_algorithm",
 ]
 
 
 def make_algorithm(recipe: Recipe) -> Algorithm:
     """The algorithm that a recipe names, with its settings."""
-    match recipe.algorithm:
-        case GagpoSettings() as settings:
-            return Gagpo(settings, recipe.min_std)
-        case GigpoSettings() as settings:
-            return Gigpo(settings, recipe.min_std)
-        case GrpoSettings() as settings:
-            return Grpo(settings, recipe.min_std)
-        case RlooSettings() as settings:
+    return algorithm_of(recipe.algorithm, recipe.min_std)
+
+
+def algorithm_of(settings: AnyAlgorithm, min_std: float) -> Algorithm:
+    """The algorithm of some settings; ``min_std`` is the floor of its normalising divisor, if it has one."""
+    match settings:
+        case GagpoSettings():
+            return Gagpo(settings, min_std)
+        case GigpoSettings():
+            return Gigpo(settings, min_std)
+        case GrpoSettings():
+            return Grpo(settings, min_std)
+        case RlooSettings():
             return Rloo(settings)
-        case PpoSettings() as settings:
-            return Ppo(settings, recipe.min_std)
+        case PpoSettings():
+            return Ppo(settings, min_std)

@@ -16,6 +16,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
+UNKNOWN = -1
+"""Number of a true state that is not known."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CreditEpisode:
@@ -92,7 +95,7 @@ class GroupCredit:
     has_sibling: Bools
     """Whether another episode of the pool was in the step's state."""
     true_states: Ints
-    """Number of the true state before the step, −1 where it is not known. Compare it within a state only."""
+    """Number of the true state before the step, or `UNKNOWN`. Compare it within a state only."""
 
     def by_episode(self) -> list[Floats]:
         """The advantages Â, one array of shape (T,) for each episode."""

@@ -10,12 +10,9 @@ from itertools import count
 
 import numpy as np
 
-from services.trainer.algorithms.base import Bools, CreditEpisode, CreditGroup, Floats, GroupCredit, Ints
+from services.trainer.algorithms.base import UNKNOWN, Bools, CreditEpisode, CreditGroup, Floats, GroupCredit, Ints
 from services.trainer.algorithms.clustering import representatives
 from shared.recipe import ValuePool
-
-UNKNOWN = -1
-"""Number of a true state that is not known."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
