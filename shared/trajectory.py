@@ -22,6 +22,8 @@ class EpisodeEnd(StrEnum):
     """Cut by the step limit."""
     PROMPT_LIMIT = "prompt-limit"
     """The task and the current observation alone no longer fit the prompt; counts as truncated."""
+    GAVE_UP = "gave-up"
+    """By a policy with nothing to propose: an environment's expert, where it knows no way."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

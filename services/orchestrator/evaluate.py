@@ -1,24 +1,28 @@
-"""``python -m services.orchestrator.evaluate``: evaluate the policy being served and write a report."""
+"""``python -m services.orchestrator.evaluate``: evaluate a policy and write a report, and every transcript."""
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import uvloop
+from pydantic import ValidationError
 from tqdm import tqdm
 
 from services.orchestrator.environments import SetupError
-from services.orchestrator.evaluation import evaluate
-from services.orchestrator.evaluation_plan import evaluation_plan
-from services.orchestrator.evaluation_report import EvaluatedEpisode, EvaluationError
+from services.orchestrator.evaluation.plan import PlannedEpisode, planned_episodes, recipe_spec
+from services.orchestrator.evaluation.report import EvaluationError, evaluation_report
+from services.orchestrator.evaluation.run import play_all
+from services.orchestrator.evaluation.setup import open_evaluator
+from services.orchestrator.evaluation.transcripts import Transcripts
 from services.orchestrator.http import ServerProblemError, ServerUnavailableError
-from services.orchestrator.setup import Servers, connect_servers, open_players, task_sources
+from services.orchestrator.setup import Servers
 from shared.files import write_atomically
 from shared.prompting import TemplateError, TokenizerError
 from shared.recipe import Recipe, RecipeError, load_recipe
-from shared.schemas.evaluation import EpisodeFigures, EvaluationReport
+from shared.schemas.evaluation import EpisodeFigures, EpisodeReport, EvaluationReport, EvaluationSpec, Transcript
 from shared.telemetry import configure_logging
 
 _FAULTS = (
@@ -38,9 +42,9 @@ def main() -> int:
     given = _parse()
     configure_logging("evaluation", given.log_level)
     try:
-        recipe = load_recipe(given.recipe)
+        spec = _spec(given)
         with uvloop_runner() as runner:
-            report = runner.run(_evaluate(recipe, given))
+            report = runner.run(_evaluate(spec, given))
     except _FAULTS as error:
         print(error, file=sys.stderr)
         return 1
@@ -68,22 +72,67 @@ def uvloop_runner() -> asyncio.Runner:
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 
-async def _evaluate(recipe: Recipe, given: argparse.Namespace) -> EvaluationReport:
-    temperature = recipe.evaluation.temperature if given.temperature is None else given.temperature
+def _spec(given: argparse.Namespace) -> EvaluationSpec:
+    """What a spec file says, or a recipe's evaluation. Raises `RecipeError` and `SetupError`."""
+    if given.spec is not None:
+        try:
+            return EvaluationSpec.model_validate_json(given.spec.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise SetupError(f"--spec {given.spec} cannot be used: {error}") from error
+    recipe = _with_splits(load_recipe(given.recipe), given.split)
+    return recipe_spec(recipe, given.episodes, given.seed, given.temperature)
+
+
+async def _evaluate(spec: EvaluationSpec, given: argparse.Namespace) -> EvaluationReport:
     servers = Servers(given.env_url.split(","), given.policy_url.split(","), given.timeout, given.deadline)
-    recipe = _with_splits(recipe, given.split)
-    async with connect_servers(servers) as sets, open_players(recipe, sets, temperature) as players:
-        sources = task_sources(recipe, players.descriptions, held_out=True)
-        plan = evaluation_plan(recipe, sources, given.episodes, given.seed, temperature)
-        seen: dict[str, list[bool]] = {part.environment.name: [] for part in plan.parts}
-        with tqdm(total=plan.episodes, desc=given.label, unit="episode", disable=given.quiet) as bar:
+    started = time.monotonic()
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    with Transcripts(given.transcripts) as transcripts:
+        async with open_evaluator(spec, servers) as evaluator:
+            planned = list(planned_episodes(spec, evaluator.sources))
+            left = [episode for episode in planned if (episode.number, episode.sample) not in transcripts.finished]
+            with _Bar(spec, transcripts.finished.values(), given.label, given.quiet) as bar:
 
-            def on_episode(outcome: EvaluatedEpisode) -> None:
-                seen[outcome.environment].append(outcome.episode.won)
-                bar.update()
-                bar.set_postfix_str(_success(seen), refresh=False)
+                def on_transcript(transcript: Transcript) -> None:
+                    transcripts.add(transcript)
+                    bar.show(transcript.result)
 
-            return await evaluate(players, plan, on_episode)
+                await play_all(evaluator, spec, left, on_transcript)
+        results = _in_order(planned, transcripts.finished)
+    return evaluation_report(spec, results, time.monotonic() - started)
+
+
+def _in_order(
+    planned: Sequence[PlannedEpisode], finished: Mapping[tuple[int, int], EpisodeReport]
+) -> list[EpisodeReport]:
+    places = [(episode.number, episode.sample) for episode in planned]
+    return [finished[place] for place in places if place in finished]
+
+
+class _Bar:
+    """The progress bar, with the success rates so far."""
+
+    def __init__(self, spec: EvaluationSpec, finished: Collection[EpisodeReport], label: str, quiet: bool) -> None:
+        """``finished`` were played by an earlier start."""
+        self._won: dict[str, list[bool]] = {one.settings.name: [] for one in spec.environments}
+        for result in finished:
+            self._won[result.environment].append(result.won)
+        self._bar = tqdm(total=spec.episodes, initial=len(finished), desc=label, unit="episode", disable=quiet)
+
+    def __enter__(self) -> "_Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.close()
+
+    def show(self, result: EpisodeReport) -> None:
+        """One more episode."""
+        self._won[result.environment].append(result.won)
+        self._bar.update()
+        rates = {name: f"{sum(won) / len(won):.0%}" for name, won in self._won.items() if won}
+        alone = len(self._won) == 1
+        told = next(iter(rates.values())) if alone else ", ".join(f"{name} {rate}" for name, rate in rates.items())
+        self._bar.set_postfix_str(f"success {told}", refresh=False)
 
 
 def _with_splits(recipe: Recipe, given: list[str]) -> Recipe:
@@ -100,24 +149,21 @@ def _with_splits(recipe: Recipe, given: list[str]) -> Recipe:
     return recipe.model_copy(update={"environments": environments})
 
 
-def _success(seen: Mapping[str, Sequence[bool]]) -> str:
-    rates = {name: f"{sum(won) / len(won):.0%}" for name, won in seen.items() if won}
-    if len(seen) == 1:
-        return f"success {next(iter(rates.values()))}"
-    return "success " + ", ".join(f"{name} {rate}" for name, rate in rates.items())
-
-
 def _write(report: EvaluationReport, out: Path) -> None:
-    out.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(out, f"{report.model_dump_json(indent=2)}\n".encode())
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m services.orchestrator.evaluate", description=__doc__)
-    parser.add_argument("--recipe", required=True, type=Path, help="recipe whose environments, prompt and model to use")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--recipe", type=Path, help="recipe whose environments, prompt, model and evaluation to use")
+    what.add_argument("--spec", type=Path, help="evaluation spec (JSON, shared/schemas/evaluation.py): says everything")
     parser.add_argument("--env-url", required=True, help="env servers, separated by commas")
-    parser.add_argument("--policy-url", required=True, help="policy servers, separated by commas")
+    parser.add_argument("--policy-url", default="", help="policy servers, separated by commas, where one is played by")
     parser.add_argument("--out", required=True, type=Path, help="where the report goes (JSON)")
+    parser.add_argument(
+        "--transcripts", type=Path, help="where every episode goes (JSON lines); those that are there count as played"
+    )
     parser.add_argument(
         "--episodes", type=_at_least_one, help="how many, shared out by weight; the recipe's by default"
     )
@@ -135,7 +181,15 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--label", default="evaluation", help="name of the progress bar")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument("--log-level", default="warning", choices=["debug", "info", "warning", "error"])
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.spec is not None and (given.episodes, given.seed, given.temperature, given.split) != (
+        None,
+        None,
+        None,
+        [],
+    ):
+        parser.error("--episodes, --split, --seed and --temperature go with --recipe: a spec says them itself")
+    return given
 
 
 def _at_least_one(text: str) -> int:

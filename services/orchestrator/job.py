@@ -58,7 +58,7 @@ async def serve_job(
             groups_per_step=rollout.groups_per_step,
             deadline_s=settings.trainer_deadline_s,
         )
-        order = TaskOrder(task_sources(recipe, players.descriptions, held_out=False), recipe.seed)
+        order = TaskOrder(task_sources(recipe.environments, players.descriptions, held_out=False), recipe.seed)
         patience = Patience(settings.trainer_deadline_s, resume_grace_s, settings.lease_s)
         work = Rollout(recipe, order, delivery, channel, leases, metrics, patience)
         progress.begin(work)

@@ -1,6 +1,6 @@
 """Puts the orchestrator's parts together, once the servers are there and fit the recipe."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from services.orchestrator.http import ReplicaSet
 from services.orchestrator.policy import OfJob, PolicyPool, Sampling, any_weights
 from services.orchestrator.task_order import TaskSource
 from shared.prompting import PolicyTokenizer, PromptBuilder
-from shared.recipe import Recipe
+from shared.recipe import EnvironmentSettings, Recipe
 from shared.schemas.environment import EnvironmentDescription
 from shared.service import Scope
 
@@ -56,10 +56,8 @@ async def connect_servers(servers: Servers) -> AsyncIterator[ServerSets]:
 
 
 @asynccontextmanager
-async def open_players(
-    recipe: Recipe, sets: ServerSets, temperature: float | None = None, of_job: OfJob = any_weights
-) -> AsyncIterator[Players]:
-    """Who plays a recipe's environments; ``temperature`` replaces the recipe's sampling temperature.
+async def open_players(recipe: Recipe, sets: ServerSets, of_job: OfJob = any_weights) -> AsyncIterator[Players]:
+    """Who plays a recipe's environments.
 
     ``of_job`` tells the job's weights from others. Raises `SetupError` where the servers do not fit together, and what
     the prompt's template or the tokenizer raise.
@@ -73,17 +71,19 @@ async def open_players(
         stack.push_async_callback(policy.leave)
         by_environment = {
             wanted.name: EpisodePlayer(
-                environments, policy, builder, Sampling.of(wanted.sampling, builder.stop_token_ids, temperature)
+                environments, policy, builder, Sampling.of(wanted.sampling, builder.stop_token_ids)
             )
             for wanted, builder in zip(recipe.environments, builders, strict=True)
         }
         yield Players(environments, by_environment, await environments.describe())
 
 
-def task_sources(recipe: Recipe, descriptions: dict[str, EnvironmentDescription], held_out: bool) -> list[TaskSource]:
-    """The recipe's training splits, or its evaluation splits. Raises `SetupError` where a server lacks one."""
+def task_sources(
+    environments: Sequence[EnvironmentSettings], descriptions: Mapping[str, EnvironmentDescription], held_out: bool
+) -> list[TaskSource]:
+    """Their training splits, or their evaluation splits. Raises `SetupError` where a server lacks one."""
     sources = []
-    for place, wanted in enumerate(recipe.environments):
+    for place, wanted in enumerate(environments):
         field = f"environments.{place}"
         described = descriptions.get(wanted.name)
         if described is None:

@@ -156,7 +156,7 @@ class _Live:
     """An episode that is still going."""
 
     seen: Observation
-    prompts: EpisodePrompts
+    prompts: EpisodePrompts[list[int]]
     reward: float = 0.0
     invalid: int = 0
 

@@ -1,7 +1,15 @@
 """Prompts and actions: from an environment's texts to the policy's token ids and back."""
 
 from shared.prompting.action import EMPTY_ACTION, parse_action
-from shared.prompting.builder import EpisodePrompts, PromptBuilder, PromptTooLongError, Turn, task_text
+from shared.prompting.builder import (
+    EpisodePrompts,
+    PromptBuilder,
+    PromptText,
+    PromptTooLongError,
+    Scene,
+    Turn,
+    task_text,
+)
 from shared.prompting.template import ActionFormat, PromptFormat, TemplateError, load_template
 from shared.prompting.tokenizer import PolicyTokenizer, TokenizerError
 
@@ -12,7 +20,9 @@ __all__ = [
     "PolicyTokenizer",
     "PromptBuilder",
     "PromptFormat",
+    "PromptText",
     "PromptTooLongError",
+    "Scene",
     "TemplateError",
     "TokenizerError",
     "Turn",

@@ -3,8 +3,9 @@
 Every step's prompt is made anew, so it does not grow with the episode. The warm-up and the rollouts both make it here.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from shared.prompting.action import parse_action
 from shared.prompting.template import PromptFormat, load_template
@@ -28,10 +29,61 @@ class Turn:
     action: str
 
 
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a step's prompt is made of."""
+
+    task: str
+    initial_observation: str
+    history: Sequence[Turn]
+    """All turns, oldest first."""
+    observation: str
+    """What is seen now."""
+    admissible: Sequence[str]
+
+
+Prompt = TypeVar("Prompt")
+
+
 def task_text(observation: str, info: Mapping[str, InfoValue]) -> str:
     """What is to be done: ``goal`` where the first observation's info has one, else that observation."""
     goal = info.get("goal")
     return goal if isinstance(goal, str) and goal else observation
+
+
+class PromptText:
+    """The text of prompts, by one template."""
+
+    def __init__(self, settings: PromptSettings) -> None:
+        """Raises `shared.prompting.TemplateError` where the template is not there or not right."""
+        self._settings = settings
+        self.template = load_template(settings.template)
+
+    def longest(self, scene: Scene, encode: Callable[[str], Prompt], size: Callable[[Prompt], int]) -> Prompt:
+        """The prompt with as many of the last ``history_length`` turns as fit into ``max_tokens``, as ``size`` counts.
+
+        Raises `PromptTooLongError` when it is too long without any.
+        """
+        settings, history = self._settings, scene.history
+        shown = min(len(history), settings.history_length)
+        while True:
+            text = self.template.body.render(
+                task=scene.task,
+                initial_observation=scene.initial_observation,
+                history=history[len(history) - shown :],
+                observation=scene.observation,
+                admissible=scene.admissible if settings.admissible_actions else (),
+                step_index=len(history),
+            )
+            prompt = encode(text)
+            if (tokens := size(prompt)) <= settings.max_tokens:
+                return prompt
+            if shown == 0:
+                raise PromptTooLongError(
+                    f"the prompt has {tokens} tokens without any history, prompt.max_tokens is "
+                    f"{settings.max_tokens}: raise it, or set prompt.admissible_actions = false"
+                )
+            shown -= 1
 
 
 class PromptBuilder:
@@ -39,55 +91,33 @@ class PromptBuilder:
 
     def __init__(self, settings: PromptSettings, tokenizer: PolicyTokenizer) -> None:
         """Raises `shared.prompting.TemplateError` where the template is not there or not right."""
-        self._settings = settings
         self._tokenizer = tokenizer
-        self._template = load_template(settings.template)
+        self._text = PromptText(settings)
 
     @property
     def stop_token_ids(self) -> list[int]:
         """Ids that end an action."""
         return self._tokenizer.stop_token_ids
 
-    def start(self, observation: str, info: Mapping[str, InfoValue]) -> "EpisodePrompts":
+    def start(self, observation: str, info: Mapping[str, InfoValue]) -> "EpisodePrompts[list[int]]":
         """The prompts of a new episode, from its first observation."""
-        return EpisodePrompts(self, task_text(observation, info), observation)
+        return EpisodePrompts(self.render, observation, info)
 
-    def render(
-        self,
-        task: str,
-        initial_observation: str,
-        history: Sequence[Turn],
-        observation: str,
-        admissible: Sequence[str],
-    ) -> list[int]:
-        """Token ids of a step's prompt; ``history`` has all turns, oldest first.
+    def render(self, scene: Scene) -> list[int]:
+        """Token ids of a step's prompt.
 
         As many of the last ``history_length`` turns as fit into ``max_tokens`` are shown. Raises `PromptTooLongError`
         when it is too long without any.
         """
-        shown = min(len(history), self._settings.history_length)
-        while True:
-            text = self._template.body.render(
-                task=task,
-                initial_observation=initial_observation,
-                history=history[len(history) - shown :],
-                observation=observation,
-                admissible=admissible if self._settings.admissible_actions else (),
-                step_index=len(history),
-            )
-            ids = self._encode(text)
-            if len(ids) <= self._settings.max_tokens:
-                return ids
-            if shown == 0:
-                raise PromptTooLongError(
-                    f"the prompt has {len(ids)} tokens without any history, prompt.max_tokens is "
-                    f"{self._settings.max_tokens}: raise it, or set prompt.admissible_actions = false"
-                )
-            shown -= 1
+        return self._text.longest(scene, self._encode, len)
 
     def action(self, token_ids: Sequence[int]) -> str:
         """The action that sampled tokens spell, as the environment gets it."""
-        return parse_action(self._tokenizer.decode(token_ids), self._template.action)
+        return parse_action(self._tokenizer.decode(token_ids), self._text.template.action)
+
+    def answer_text(self, token_ids: Sequence[int]) -> str:
+        """All that sampled tokens spell."""
+        return self._tokenizer.decode(token_ids).strip()
 
     def answer(self, action: str) -> list[int]:
         """The tokens that spell an action, an end token last: what a plain policy should generate, for warm-up.
@@ -99,25 +129,25 @@ class PromptBuilder:
         return [*self._tokenizer.encode(action, special=False), self.stop_token_ids[0]]
 
     def _encode(self, text: str) -> list[int]:
-        if self._template.format is PromptFormat.CHAT:
+        if self._text.template.format is PromptFormat.CHAT:
             return self._tokenizer.encode_chat(text)
         return self._tokenizer.encode(text)
 
 
-class EpisodePrompts:
+class EpisodePrompts(Generic[Prompt]):
     """One episode's prompts: remembers the task and the turns."""
 
-    def __init__(self, builder: PromptBuilder, task: str, initial_observation: str) -> None:
-        """`PromptBuilder.start` makes these."""
-        self._builder = builder
-        self._initial_observation = initial_observation
+    def __init__(self, render: Callable[[Scene], Prompt], observation: str, info: Mapping[str, InfoValue]) -> None:
+        """``observation`` and ``info`` are the episode's first; ``render`` makes a prompt of a scene."""
+        self._render = render
+        self._initial_observation = observation
         self._turns: list[Turn] = []
-        self.task = task
+        self.task = task_text(observation, info)
         """What is to be done."""
 
-    def render(self, observation: str, admissible: Sequence[str]) -> list[int]:
-        """Token ids of the next step's prompt. Raises `PromptTooLongError`."""
-        return self._builder.render(self.task, self._initial_observation, self._turns, observation, admissible)
+    def render(self, observation: str, admissible: Sequence[str]) -> Prompt:
+        """The next step's prompt. Raises `PromptTooLongError`."""
+        return self._render(Scene(self.task, self._initial_observation, self._turns, observation, admissible))
 
     def record(self, observation: str, action: str) -> None:
         """Remember a step that was taken: what was seen, and what was done."""

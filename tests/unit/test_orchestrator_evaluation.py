@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.orchestrator.episode import TurnSeeds
-from services.orchestrator.evaluation_report import mean_interval, wilson_interval
+from shared.intervals import mean_interval, wilson_interval
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,15 @@ def test_sampling_seeds_are_repeatable_and_apart() -> None:
     TurnSeeds(-1, 0).at(0)
 
 
+def alone(values: list[float]) -> list[list[float]]:
+    return [[value] for value in values]
+
+
 def test_the_interval_of_a_mean_is_the_normal_one_and_stays_among_the_values() -> None:
-    interval = mean_interval([0.0, 1.0] * 50)
+    interval = mean_interval(alone([0.0, 1.0] * 50))
     assert interval is not None
     assert (interval.low, interval.high) == pytest.approx((0.5 - 0.0985, 0.5 + 0.0985), abs=1e-4)
-    narrow = mean_interval([1.0, 1.0, 0.0])
+    narrow = mean_interval(alone([1.0, 1.0, 0.0]))
     assert narrow is not None
     assert narrow.high == 1.0
-    assert mean_interval([0.3]) is None
+    assert mean_interval([[0.3, 0.5]]) is None
