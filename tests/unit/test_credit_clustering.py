@@ -67,7 +67,7 @@ def test_texts_without_words_stay_by_themselves() -> None:
     assert representatives(["", "a", "a !"], 0.5) == {"": "", "a": "a", "a !": "a"}
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(TEXTS, st.sampled_from([0.2, 0.5, 0.8, 1.0]), st.randoms(use_true_random=False))
 def test_clusters_are_of_similar_texts_and_do_not_depend_on_order(
     texts: list[str], similarity: float, random: object

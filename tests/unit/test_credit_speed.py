@@ -1,0 +1,51 @@
+"""Credit for 128 episodes of 50 steps takes at most 10 ms of CPU, and grows linearly (`benchmarks/advantages.py`)."""
+
+import random
+import time
+
+import pytest
+
+from services.trainer.algorithms import Algorithm, CreditEpisode, CreditGroup, algorithm_of
+from shared.recipe import AnyAlgorithm, GagpoSettings, GigpoSettings, GrpoSettings, PpoSettings, RlooSettings
+
+
+def batch_of(groups: int, steps: int) -> list[CreditGroup]:
+    """Groups of 8 episodes of so many steps, over 60 states a task."""
+    rng = random.Random(0)
+
+    def episode() -> CreditEpisode:
+        keys = [f"you are in front of drawer {rng.randrange(60)}, and it is closed" for _ in range(steps)]
+        rewards = [0.0] * (steps - 1) + [10.0 * rng.randrange(2)]
+        return CreditEpisode(rewards, keys, "end", terminated=True, true_states=keys, values=[1.0] * steps)
+
+    return [CreditGroup(str(number), [episode() for _ in range(8)]) for number in range(groups)]
+
+
+def cpu_seconds(algorithm: Algorithm, batch: list[CreditGroup]) -> float:
+    """The best of several rounds: CPU time, because other programs are no fault of the code."""
+    found = []
+    for _ in range(10):
+        start = time.process_time()
+        algorithm.credit(batch)
+        found.append(time.process_time() - start)
+    return min(found)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        GagpoSettings(),
+        GagpoSettings(trajectory_weight=1.0),
+        GigpoSettings(),
+        GrpoSettings(),
+        RlooSettings(),
+        PpoSettings(),
+    ],
+    ids=lambda settings: settings.name,
+)
+def test_credit_of_a_training_step_is_quick_and_linear_in_steps(settings: AnyAlgorithm) -> None:
+    algorithm = algorithm_of(settings, 0.5)
+    small = cpu_seconds(algorithm, batch_of(16, 50))
+    assert small < 0.010
+    assert cpu_seconds(algorithm, batch_of(64, 50)) < 8 * small, "four times the groups"
+    assert cpu_seconds(algorithm, batch_of(16, 200)) < 8 * small, "four times the steps"
