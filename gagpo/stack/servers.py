@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -91,8 +91,12 @@ class LocalServers:
         if not self.redis_url:
             self._redis = start_redis(self._folder / "redis")
             self.redis_url = self._redis.url
-        self._processes.start(self._env_server())
-        self._processes.start(self._policy_server())
+        served = self.settings
+        variables = {"REDIS_URL": self.redis_url, **served.variables}
+        self._processes.start(env_server_spec(self.env_url, served.environments, variables))
+        self._processes.start(
+            policy_server_spec(self.policy_url, served.model, served.longest_sequence, self._weights_pointer)
+        )
         self._processes.wait_ready(tick)
 
     def check(self) -> None:
@@ -127,30 +131,32 @@ class LocalServers:
             *("--policy-url", self.policy_url, "--out", str(out)),
         ]
 
-    def _env_server(self) -> ServiceSpec:
-        names = self.settings.environments
-        serve = {} if names is None else {"GAGPO_ENV_SERVE": json.dumps(names)}
-        return ServiceSpec(
-            name="env-server",
-            argv=[*module_argv("services.env_server"), "--port", port_of(self.env_url)],
-            environment={"REDIS_URL": self.redis_url, **serve, **self.settings.variables},
-            ready_url=f"{self.env_url}/readyz",
-            ready_deadline_s=300.0,
-        )
 
-    def _policy_server(self) -> ServiceSpec:
-        pointer = self._weights_pointer
-        return ServiceSpec(
-            name="policy-server",
-            argv=[
-                *module_argv("services.policy_server"),
-                *("--model", str(self.settings.model), "--port", port_of(self.policy_url)),
-                *("--max-model-len", str(self.settings.longest_sequence)),
-                *([] if pointer is None else ["--weights-pointer", str(pointer)]),
-            ],
-            ready_url=f"{self.policy_url}/readyz",
-            ready_deadline_s=900.0,
-        )
+def env_server_spec(url: str, names: Sequence[str] | None, variables: Mapping[str, str]) -> ServiceSpec:
+    """An env server at ``url`` that serves the environments ``names``, or every one that is registered."""
+    serve = {} if names is None else {"GAGPO_ENV_SERVE": json.dumps(list(names))}
+    return ServiceSpec(
+        name="env-server",
+        argv=[*module_argv("services.env_server"), "--port", port_of(url)],
+        environment={**serve, **variables},
+        ready_url=f"{url}/readyz",
+        ready_deadline_s=300.0,
+    )
+
+
+def policy_server_spec(url: str, model: Path, longest_sequence: int, weights_pointer: Path | None) -> ServiceSpec:
+    """A policy server at ``url``; what its arguments mean is said at `ServerSettings` and `LocalServers`."""
+    return ServiceSpec(
+        name="policy-server",
+        argv=[
+            *module_argv("services.policy_server"),
+            *("--model", str(model), "--port", port_of(url)),
+            *("--max-model-len", str(longest_sequence)),
+            *([] if weights_pointer is None else ["--weights-pointer", str(weights_pointer)]),
+        ],
+        ready_url=f"{url}/readyz",
+        ready_deadline_s=900.0,
+    )
 
 
 def module_argv(name: str) -> list[str]:
