@@ -45,8 +45,9 @@ def children(pid: int) -> list[int]:
 class Client:
     """A client that spends as little as it can: one connection, msgspec."""
 
-    def __init__(self, url: str, encoding: str) -> None:
-        """``encoding`` is ``json`` or ``msgpack``."""
+    def __init__(self, url: str, encoding: str, true_state: bool = False) -> None:
+        """``encoding`` is ``json`` or ``msgpack``; ``true_state`` is asked for in every session."""
+        self._true_state = true_state
         kind = f"application/{encoding}"
         self._http = httpx.Client(base_url=url, headers={"accept": kind, "content-type": kind}, timeout=60.0)
         self._encode = msgspec.json.encode if encoding == "json" else msgspec.msgpack.encode
@@ -68,6 +69,7 @@ class Client:
             "split": split,
             "index": index,
             "count": count,
+            "true_state": self._true_state,
             "options": options or {},
         }
         sessions: list[dict[str, Any]] = self.post("/v1/sessions", body)["sessions"]
@@ -249,11 +251,12 @@ def main() -> None:
     parser.add_argument("--opens", type=int, default=60)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--encoding", choices=["json", "msgpack"], default="msgpack")
+    parser.add_argument("--true-state", action="store_true", help="ask for the key of the true state as well")
     parser.add_argument("--stock-steps", type=int, default=20, help="steps of stock TextWorld; 0: none")
     parser.add_argument("--memory", action="store_true", help="without Redis: the journal in memory")
     given = parser.parse_args()
     with running_server(given) as (url, pid, redis_pid):
-        client = Client(url, given.encoding)
+        client = Client(url, given.encoding, given.true_state)
         sizes = client._http.get("/v1/environments", headers={"accept": "application/json"}).json()["environments"]
         given.tasks = min(given.tasks, sizes[0]["splits"][given.split])
         measure_opening(client, given)

@@ -56,6 +56,7 @@ class ServedCatalogue:
             request.max_steps if request.max_steps is not None else description.max_steps,
             request.state_key.value,
             description.data_digest,
+            request.true_state,
         )
 
     def _find(self, request: SessionRequest) -> str:

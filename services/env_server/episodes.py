@@ -180,13 +180,23 @@ def _as_list(actions: Sequence[str]) -> list[str]:
     return actions if isinstance(actions, list) else list(actions)
 
 
+def _true_state(episode: Episode, state_key: str) -> str | msgspec.UnsetType:
+    """The key of the true state where the session asks for it; ``state_key`` is that of the session's own kind."""
+    if not episode.birth.true_state:
+        return msgspec.UNSET
+    same = episode.kind is StateKeyKind.SIMULATOR
+    return state_key if same else episode.environment.state_key(StateKeyKind.SIMULATOR)
+
+
 def _observation_fragment(session_id: str, episode: Episode, observation: Observation) -> ObservationFragment:
+    state_key = episode.environment.state_key(episode.kind)
     return ObservationFragment(
         session_id,
         episode.birth.task_id,
         observation.text,
         _as_list(observation.admissible_actions),
-        episode.environment.state_key(episode.kind),
+        state_key,
+        _true_state(episode, state_key),
         episode.step_index,
         dict(observation.info),
     )
@@ -194,12 +204,14 @@ def _observation_fragment(session_id: str, episode: Episode, observation: Observ
 
 def _step_fragment(session_id: str, episode: Episode, outcome: StepOutcome) -> StepFragment:
     observation = outcome.observation
+    state_key = episode.environment.state_key(episode.kind)
     return StepFragment(
         session_id,
         episode.birth.task_id,
         observation.text,
         _as_list(observation.admissible_actions),
-        episode.environment.state_key(episode.kind),
+        state_key,
+        _true_state(episode, state_key),
         episode.step_index,
         {**observation.info, "valid_action": outcome.valid_action},
         outcome.reward,

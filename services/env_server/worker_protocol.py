@@ -32,6 +32,8 @@ class Birth(msgspec.Struct, array_like=True, frozen=True):
     state_key: str
     data_digest: str
     """The environment's data when the session was opened: other data could not replay it truly."""
+    true_state: bool = False
+    """Every answer also tells the key of the true state."""
 
 
 class Item(msgspec.Struct, array_like=True, frozen=True):
@@ -157,6 +159,8 @@ class ObservationFragment(msgspec.Struct):
     observation: str
     admissible_actions: list[str]
     state_key: str
+    true_state: str | msgspec.UnsetType
+    """Left out of the answer where the session was opened without it."""
     step_index: int
     info: dict[str, Any]
 

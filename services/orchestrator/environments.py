@@ -113,6 +113,7 @@ class EnvironmentPool:
             count=count,
             max_steps=settings.max_steps,
             state_key=settings.state_key,
+            true_state=True,
             options=settings.options,
         )
         answer = await self._replicas.ask(

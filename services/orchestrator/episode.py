@@ -89,6 +89,7 @@ def _step(
         policy_versions=np.array(sampled.policy_versions, dtype=np.int32),
         reward=reward,
         valid_action=valid,
+        true_state=seen.true_state or "",
     )
 
 

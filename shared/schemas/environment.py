@@ -132,6 +132,8 @@ class SessionRequest(Message):
     """How many sessions of the same task to open from one load: a group."""
     max_steps: Annotated[int, Field(ge=1, le=10_000), _Whole] | None = None
     state_key: StateKeyKind = StateKeyKind.OBSERVATION
+    true_state: bool = False
+    """Tell the key of the true state as well, to see what the grouping by ``state_key`` hides."""
     options: dict[str, InfoValue] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -154,6 +156,8 @@ class Observation(Message):
     observation: str
     admissible_actions: list[str]
     state_key: str
+    true_state: str | None = None
+    """The state key of kind ``simulator``, whatever kind ``state_key`` is; absent unless it was asked for."""
     step_index: int
     """Index of the next step; 0 at first."""
     info: dict[str, InfoValue]

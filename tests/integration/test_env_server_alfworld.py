@@ -69,7 +69,13 @@ def test_the_expert_wins_every_kind_of_task_over_http(server: ServiceProcess) ->
 
 @pytest.mark.parametrize("state_key", ["observation", "observation+inventory", "simulator", "history"])
 def test_a_group_that_loses_its_workers_goes_on_as_one_that_does_not(server: ServiceProcess, state_key: str) -> None:
-    opening = {"index": 7, "count": 4, "state_key": state_key, "options": {"expert": True}}
+    opening = {
+        "index": 7,
+        "count": 4,
+        "state_key": state_key,
+        "true_state": True,
+        "options": {"expert": True},
+    }
     disturbed, undisturbed = open_group(server, **opening), open_group(server, **opening)
     for turn in range(6):
         actions = [
@@ -83,6 +89,7 @@ def test_a_group_that_loses_its_workers_goes_on_as_one_that_does_not(server: Ser
         disturbed = step_all(server, disturbed, actions)
         for one, other in zip(disturbed, undisturbed, strict=True):
             assert {**one, "session_id": ""} == {**other, "session_id": ""}
+            assert (one["true_state"] == one["state_key"]) is (state_key == "simulator")
 
 
 def test_an_action_that_means_nothing_is_a_step(server: ServiceProcess) -> None:

@@ -34,6 +34,7 @@ class ModelSession:
     task_id: str
     max_steps: int
     kind: StateKeyKind
+    true_state: bool
     maze: Maze
     actions: list[str] = field(default_factory=list)
     results: list[dict[str, Any]] = field(default_factory=list)
@@ -59,7 +60,7 @@ class ModelSession:
         return 200, result
 
     def _observation(self, text: str, actions: Any) -> dict[str, Any]:
-        return {
+        observation = {
             "session_id": self.session_id,
             "task_id": self.task_id,
             "observation": text,
@@ -67,6 +68,9 @@ class ModelSession:
             "state_key": self.maze.state_key(self.kind),
             "step_index": len(self.actions),
         }
+        if self.true_state:
+            observation["true_state"] = self.maze.state_key(StateKeyKind.SIMULATOR)
+        return observation
 
 
 class Replica:
@@ -137,6 +141,7 @@ openings = st.fixed_dictionaries(
         "index": st.integers(0, 3),
         "max_steps": st.integers(1, 8),
         "state_key": st.sampled_from([kind.value for kind in StateKeyKind]),
+        "true_state": st.booleans(),
         "count": st.integers(1, 4),
     }
 )
@@ -161,7 +166,12 @@ def open_group(replica: Replica, transport: str, opening: dict[str, Any]) -> lis
         maze = MazeFamily().open(f"maze-{3 + opening['index']}", {})
         first = maze.reset()
         model = ModelSession(
-            session["session_id"], maze.task_id, opening["max_steps"], StateKeyKind(opening["state_key"]), maze
+            session["session_id"],
+            maze.task_id,
+            opening["max_steps"],
+            StateKeyKind(opening["state_key"]),
+            opening["true_state"],
+            maze,
         )
         expected = {**model._observation(first.text, first.admissible_actions), "info": dict(first.info)}
         assert session == expected
@@ -182,6 +192,7 @@ def check_state(replica: Replica, model: ModelSession) -> None:
         last = dict(model.results[-1])
         del last["reward"]
         assert {name: state[name] for name in last} == last
+    assert ("true_state" in state) is model.true_state
 
 
 def make_move(move: dict[str, Any], models: list[ModelSession], replica: Replica) -> None:

@@ -85,7 +85,14 @@ def kill_the_workers(server: ServiceProcess) -> None:
 
 @pytest.mark.parametrize("state_key", ["simulator", "history"])
 def test_a_group_that_loses_its_workers_goes_on_as_one_that_does_not(server: ServiceProcess, state_key: str) -> None:
-    opening = {"split": "synthetic_valid", "index": 7, "count": 4, "state_key": state_key, "options": {"expert": True}}
+    opening = {
+        "split": "synthetic_valid",
+        "index": 7,
+        "count": 4,
+        "state_key": state_key,
+        "true_state": True,
+        "options": {"expert": True},
+    }
     disturbed, undisturbed = open_group(server, **opening), open_group(server, **opening)
     for turn in range(4):
         searches = (f"search[{word}]" for word in ("<r>", "shirt women", "<a>", "<c> garden"))
@@ -97,6 +104,7 @@ def test_a_group_that_loses_its_workers_goes_on_as_one_that_does_not(server: Ser
         undisturbed = [stepped(server, session, action) for session, action in zip(undisturbed, actions, strict=True)]
         for one, other in zip(disturbed, undisturbed, strict=True):
             assert {**one, "session_id": ""} == {**other, "session_id": ""}
+            assert (one["true_state"] == one["state_key"]) is (state_key == "simulator")
 
 
 def test_the_expert_wins_over_http(server: ServiceProcess) -> None:

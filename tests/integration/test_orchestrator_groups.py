@@ -55,6 +55,7 @@ def _check_groups(stack: Stack, groups: list[Group], step: int) -> None:
                 assert set(one.policy_versions.tolist()) == {step}
                 assert one.valid_action == (one.action in {"north", "south"} or one.action in admissible)
                 assert one.state_key.count("|") == 1
+                assert one.true_state == one.state_key  # the recipe groups by the true state
                 prompts.record(one.observation, one.action)
 
 

@@ -26,6 +26,7 @@ eval_split = "valid"
 weight = 2.0
 eval_episodes = 3
 max_steps = 8
+state_key = "history"
 options = { pays = "success" }
 [environments.prompt]
 history_length = 0
@@ -70,6 +71,7 @@ def _check_group(stack: Stack, group: Group) -> None:
             if group.environment == "beach":
                 shown = prompts.render(one.observation, ["north", "south", "take coin"])
                 assert one.prompt_token_ids.tolist() == shown
+                assert one.observation.endswith(f" Place {one.true_state}.")  # whatever its state key is
             prompts.record(one.observation, one.action)
 
 

@@ -1,9 +1,11 @@
 """A worker's episodes: groups from one load, rebuilt by replay, limited in steps, and alone in their failures."""
 
 import msgspec
+import pytest
 
 from services.env_server.episodes import EpisodeTable
 from services.env_server.worker_protocol import LOST, Birth, DrawTask, Item, Outcome
+from shared.schemas.environment import StateKeyKind
 from tests.environments.maze import Maze, MazeFamily
 
 
@@ -41,8 +43,8 @@ class Progress:
         self.told.append("stepping")
 
 
-def birth(max_steps: int = 30) -> Birth:
-    return Birth("maze", "maze-5", {}, max_steps, "simulator", "")
+def birth(max_steps: int = 30, state_key: str = "simulator", true_state: bool = False) -> Birth:
+    return Birth("maze", "maze-5", {}, max_steps, state_key, "", true_state)
 
 
 def made() -> tuple[EpisodeTable, CountingFamily, Progress]:
@@ -80,6 +82,40 @@ def test_replay_gives_the_same_result_as_the_live_episode() -> None:
         assert read(rebuilt) == lived[length - 1]
     went_on = other.run([Item("a", 4, "north")], "json")[0]
     assert read(went_on) == read(table.run([Item("a", 4, "north")], "json")[0])
+
+
+def test_the_true_state_is_told_where_asked_for_and_survives_a_replay() -> None:
+    asked = birth(state_key="observation", true_state=True)
+    table, _, _ = made()
+    opened = [read(o) for o in table.open_group(["a", "b"], asked, "json")]
+    assert [(o["state_key"], o["true_state"]) for o in opened] == [
+        ("You wake up in a maze. Room 0 of 5.", "0|False")
+    ] * 2
+    walked = read(table.run([Item("a", 0, "south")], "json")[0])
+    assert (walked["state_key"], walked["true_state"]) == ("You walk south. Room 4 of 5.", "4|False")
+    other, _, _ = made()
+    rebuilt, went_on = other.run([Item("a", 1, None, asked, ["south"]), Item("a", 1, "south")], "json")
+    assert read(rebuilt) == walked
+    assert read(went_on)["true_state"] == "3|False"
+    silent = read(table.open_group(["c"], birth(state_key="observation"), "json")[0])
+    assert "true_state" not in silent
+    assert "true_state" not in read(table.run([Item("c", 0, "south")], "json")[0])
+
+
+def test_a_true_state_that_is_the_state_key_already_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[StateKeyKind] = []
+    compute = Maze.state_key
+
+    def counted(maze: Maze, kind: StateKeyKind) -> str:
+        asked.append(kind)
+        return compute(maze, kind)
+
+    monkeypatch.setattr(Maze, "state_key", counted)
+    table, _, _ = made()
+    (opened,) = table.open_group(["a"], birth(true_state=True), "json")
+    assert read(opened)["true_state"] == read(opened)["state_key"] == "0|False"
+    assert read(table.run([Item("a", 0, "north")], "json")[0])["true_state"] == "1|False"
+    assert asked == [StateKeyKind.SIMULATOR] * 2
 
 
 def test_a_look_at_the_past_leaves_the_live_episode_alone() -> None:

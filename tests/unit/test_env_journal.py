@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from redis.asyncio import Redis
 
@@ -13,6 +14,12 @@ from services.env_server.journal import Entry, Journal, JournalUnavailableError,
 from services.env_server.worker_protocol import Birth
 
 BIRTH = Birth("maze", "maze-5", {"start": 1}, 30, "observation", "digest")
+
+
+def test_a_birth_written_before_true_states_could_be_asked_for_is_read_as_one_without() -> None:
+    written = msgspec.msgpack.encode(("maze", "maze-5", {"start": 1}, 30, "observation", "digest"))
+    assert msgspec.msgpack.decode(written, type=Birth) == BIRTH
+    assert BIRTH.true_state is False
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ OBSERVATION: dict[str, Any] = {
         "inventory",
         "look",
     ],
-    "state_key": "3199efa537b86cf1",
+    "state_key": "a2d5f72538a32007",
+    "true_state": "3199efa537b86cf1",
     "step_index": 0,
     "info": _INFO,
 }
@@ -33,7 +34,8 @@ STEP_RESULT: dict[str, Any] = OBSERVATION | {
         "look",
         "take tissuebox 3 from countertop 1",
     ],
-    "state_key": "4757f47c6c2aa27d",
+    "state_key": "78e0666cd9cb6412",
+    "true_state": "4757f47c6c2aa27d",
     "step_index": 1,
     "info": _INFO | {"valid_action": True},
     "reward": 0.0,
@@ -48,7 +50,13 @@ PROBLEM: dict[str, Any] = {
     "as GET /v1/sessions/pX0r5Zy1mE2vQ8sT4uWkLg tells.",
     "expected_step_index": 1,
 }
-SESSION_REQUEST: dict[str, Any] = {"environment": "alfworld", "split": "train", "index": 0, "count": 8}
+SESSION_REQUEST: dict[str, Any] = {
+    "environment": "alfworld",
+    "split": "train",
+    "index": 0,
+    "count": 8,
+    "true_state": True,
+}
 STEP_REQUEST: dict[str, Any] = {"action": "go to countertop 1", "step_index": 0}
 STEP_BATCH: dict[str, Any] = {"steps": [{"session_id": OBSERVATION["session_id"], **STEP_REQUEST}]}
 STEP_BATCH_RESULT: dict[str, Any] = {"results": [STEP_RESULT, PROBLEM]}
