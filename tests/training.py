@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -207,6 +208,14 @@ def start_weight_endpoint() -> Iterator[WeightEndpoint]:
         server.shutdown()
         server.server_close()
         thread.join(5)
+
+
+def wait_until_pushed(endpoint: WeightEndpoint, version: int, seen: int = 0, deadline_s: float = 240.0) -> None:
+    """Wait for a push of ``version`` or later, beyond the first ``seen`` pushes."""
+    give_up = time.monotonic() + deadline_s
+    while not any(pushed >= version for pushed, _ in endpoint.history[seen:]):
+        assert time.monotonic() < give_up, f"version {version} was not pushed: {endpoint.history[seen:]}"
+        time.sleep(0.01)
 
 
 @dataclass

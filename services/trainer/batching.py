@@ -58,6 +58,10 @@ class Samples:
         """Prompt and action tokens of all samples."""
         return sum(len(sequence) for sequence in self.sequences)
 
+    def none(self) -> "Samples":
+        """Without any of them."""
+        return make_samples([], [], np.zeros(0))
+
     def to(self, device: torch.device) -> "Samples":
         """The same with its tensors on a device."""
         return replace(

@@ -10,7 +10,9 @@ import torch
 from transformers import PreTrainedModel
 
 from services.trainer.algorithms import make_algorithm
+from services.trainer.algorithms.base import Floats
 from services.trainer.batching import Samples
+from services.trainer.critic import Critic, CriticStats, load_critic
 from services.trainer.distributed import World
 from services.trainer.lora import FrozenBase
 from services.trainer.model import load_policy, load_reference
@@ -18,7 +20,8 @@ from services.trainer.optimizer_state import restore_optimizer, save_optimizer
 from services.trainer.sharding import WholeCopy
 from services.trainer.stopping import StopFlag, StoppedError
 from services.trainer.update import Updater, UpdateStats
-from shared.recipe import Recipe
+from services.trainer.value_samples import Prompts, ValueSamples
+from shared.recipe import PpoSettings, Recipe
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +38,21 @@ class Update:
     """Take part in a training step's update."""
 
     samples: Samples
+    step: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Judge:
+    """Take part in finding the critic's values."""
+
+    prompts: Prompts
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UpdateCritic:
+    """Take part in the critic's update."""
+
+    samples: ValueSamples
     step: int
 
 
@@ -58,7 +76,10 @@ class End:
 
 
 class Learner:
-    """Updates the policy. Each method of rank 0's learner has the others' learners do the same."""
+    """Updates the policy, and the critic where the algorithm has one.
+
+    Each method of rank 0's learner has the others' learners do the same.
+    """
 
     def __init__(self, recipe: Recipe, checkpoint: Path | None, world: World, flag: StopFlag) -> None:
         """From ``checkpoint``, or from the recipe's model; every process reads the files for itself."""
@@ -79,7 +100,12 @@ class Learner:
         # A process that stopped by itself would leave the others waiting.
         check = flag.check if world.size == 1 else partial(flag.check_together, world.highest)
         self._updater = Updater(recipe, loss, policy, reference, check, world)
+        self._critic: Critic | None = None
+        if isinstance(recipe.algorithm, PpoSettings):
+            self._critic = load_critic(recipe, recipe.algorithm.critic, check, world)
         if checkpoint is not None:
+            if self._critic is not None:
+                self._critic.restore(checkpoint / "trainer")
             restore_optimizer(checkpoint / "trainer", policy, self._updater.optimizer)
 
     def update(self, samples: Samples, step: int) -> UpdateStats:
@@ -87,6 +113,23 @@ class Learner:
         self._world.tell(Update(samples, step))
         self._whole = None
         return self._updater.update(samples, step)
+
+    @property
+    def has_critic(self) -> bool:
+        """Whether the algorithm has one."""
+        return self._critic is not None
+
+    def values(self, prompts: Prompts) -> Floats:
+        """The critic's value of every prompt, shape (N,)."""
+        assert self._critic is not None
+        self._world.tell(Judge(prompts))
+        return self._critic.values(prompts)
+
+    def update_critic(self, samples: ValueSamples, step: int) -> CriticStats:
+        """Train the critic on a training step; see `Critic.update`."""
+        assert self._critic is not None
+        self._world.tell(UpdateCritic(samples, step))
+        return self._critic.update(samples, step)
 
     def whole(self) -> PreTrainedModel:
         """The policy with all its weights, on rank 0. Changes with the next update."""
@@ -101,6 +144,8 @@ class Learner:
         save_optimizer(folder, self._updater.policy, self._updater.optimizer)
         if self._base is not None:
             self._base.save(folder)
+        if self._critic is not None:
+            self._critic.save(folder)
 
 
 def follow(recipe: Recipe, world: World, flag: StopFlag) -> int:
@@ -113,6 +158,12 @@ def follow(recipe: Recipe, world: World, flag: StopFlag) -> int:
             case Update(samples, step):
                 with suppress(StoppedError):  # rank 0 was stopped at the same place, and says what comes of it
                     learner.update(samples, step)
+            case Judge(prompts):
+                with suppress(StoppedError):
+                    learner.values(prompts)
+            case UpdateCritic(value_samples, step):
+                with suppress(StoppedError):
+                    learner.update_critic(value_samples, step)
             case Gather():
                 learner.whole()
             case SaveOptimizer(folder):

@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from torch.utils.tensorboard import SummaryWriter
 
 from services.trainer.algorithms.diagnostics import SIZE_EDGES
+from services.trainer.critic import CriticStats
 from services.trainer.step_data import GroupStats, StepData
 from services.trainer.update import UpdateStats
 from shared.files import write_atomically
@@ -32,6 +33,8 @@ class Phases:
     old_logprobs: float = 0.0
     """log π_old and log π_ref."""
     update: float = 0.0
+    critic: float = 0.0
+    """The critic's values and its update."""
     push: float = 0.0
     checkpoint: float = 0.0
     total: float = 0.0
@@ -39,7 +42,13 @@ class Phases:
 
 
 def step_metrics(
-    step: int, data: StepData, update: UpdateStats, dropped: int, environment_steps: int, phases: Phases
+    step: int,
+    data: StepData,
+    update: UpdateStats,
+    critic: CriticStats | None,
+    dropped: int,
+    environment_steps: int,
+    phases: Phases,
 ) -> Metrics:
     """One record; docs/gagpo.md says what each name means. Names are stable.
 
@@ -64,6 +73,7 @@ def step_metrics(
         "entropy": update.entropy,
         "grad_norm": update.grad_norm,
         "learning_rate": update.learning_rate,
+        **_critic_metrics(critic),
         "staleness_mean": tokens.staleness_mean,
         "staleness_max": tokens.staleness_max,
         "logprob_difference_mean": update.logprob_difference_mean,
@@ -73,6 +83,17 @@ def step_metrics(
         "tokens_per_s_generated": tokens.tokens / phases.total if phases.total else 0.0,
         "tokens_per_s_trained": update.trained_tokens / phases.update if phases.update else 0.0,
         **{f"seconds_{name}": seconds for name, seconds in asdict(phases).items()},
+    }
+
+
+def _critic_metrics(critic: CriticStats | None) -> Metrics:
+    if critic is None:
+        return {}
+    return {
+        "value_loss": critic.value_loss,
+        "explained_variance": critic.explained_variance,
+        "value_mean": critic.value_mean,
+        "critic_grad_norm": critic.grad_norm,
     }
 
 

@@ -1,5 +1,8 @@
 """From trajectory groups to what credit assignment sees: rewards scaled, invalid actions penalised."""
 
+from collections.abc import Sequence
+from itertools import islice
+
 from services.trainer.algorithms import CreditEpisode, CreditGroup
 from shared.recipe import Recipe, RewardSettings
 from shared.trajectory import Episode, EpisodeEnd, Group, Step
@@ -17,10 +20,18 @@ class Rewards:
         """The settings of a group's environment."""
         return self._by_environment[group.environment]
 
-    def credit_group(self, group: Group) -> CreditGroup:
-        """A trajectory group as an algorithm takes it. States of different environments or tasks never meet."""
-        settings = self.of(group)
-        episodes = [_credit_episode(episode, settings) for episode in group.episodes]
+    def credit_group(self, group: Group, values: Sequence[float] = ()) -> CreditGroup:
+        """A trajectory group as an algorithm takes it. States of different environments or tasks never meet.
+
+        ``values`` are a critic's, one for each of the group's S steps, in units of a success.
+        """
+        settings, remaining = self.of(group), iter(values)
+        episodes = [
+            _credit_episode(
+                episode, settings, [settings.success * value for value in islice(remaining, len(episode.steps))]
+            )
+            for episode in group.episodes
+        ]
         return CreditGroup(f"{group.environment}\0{group.task_id}", episodes, settings.success / self._unit)
 
     def total(self, group: Group) -> float:
@@ -35,7 +46,7 @@ def shaped_reward(step: Step, settings: RewardSettings) -> float:
     return settings.success * step.reward - penalty
 
 
-def _credit_episode(episode: Episode, settings: RewardSettings) -> CreditEpisode:
+def _credit_episode(episode: Episode, settings: RewardSettings, values: Sequence[float]) -> CreditEpisode:
     return CreditEpisode(
         rewards=[shaped_reward(step, settings) for step in episode.steps],
         state_keys=[step.state_key for step in episode.steps],
@@ -44,4 +55,5 @@ def _credit_episode(episode: Episode, settings: RewardSettings) -> CreditEpisode
         observations=[step.observation for step in episode.steps],
         final_observation=episode.final_observation,
         true_states=[step.true_state for step in episode.steps],
+        values=values,
     )

@@ -10,6 +10,7 @@ from services.trainer.algorithms import Algorithm, GroupCredit
 from services.trainer.algorithms.diagnostics import CreditDiagnostics, diagnose
 from services.trainer.batching import Samples, make_samples
 from services.trainer.rewards import Rewards
+from services.trainer.value_samples import Judged, ValueSamples, value_samples
 from shared.trajectory import EpisodeEnd, Group, Step
 
 
@@ -58,11 +59,16 @@ class StepData:
     """Of all groups."""
     by_environment: dict[str, GroupStats]
     tokens: TokenStats
+    for_critic: ValueSamples | None
+    """What the critic learns from; None where there is none."""
 
 
-def assemble(groups: Sequence[Group], algorithm: Algorithm, rewards: Rewards, version: int) -> StepData:
+def assemble(
+    groups: Sequence[Group], algorithm: Algorithm, rewards: Rewards, version: int, judged: Judged | None = None
+) -> StepData:
     """Samples of all groups that carry signal, in order, for training the weights of ``version``."""
-    credits = algorithm.credit([rewards.credit_group(group) for group in groups])
+    values = judged.of_groups(groups) if judged else [[] for _ in groups]
+    credits = algorithm.credit([rewards.credit_group(*pair) for pair in zip(groups, values, strict=True)])
     steps: list[Step] = []
     numbers: list[int] = []
     advantages = [np.zeros(0)]
@@ -85,6 +91,7 @@ def assemble(groups: Sequence[Group], algorithm: Algorithm, rewards: Rewards, ve
             for name, own in places.items()
         },
         tokens=_token_stats(groups, version),
+        for_critic=value_samples(judged, groups, credits, rewards) if judged else None,
     )
 
 

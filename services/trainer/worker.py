@@ -2,8 +2,10 @@
 
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 
 from services.trainer.algorithms import make_algorithm
 from services.trainer.checkpoints import TrainerState, read_state
@@ -14,8 +16,9 @@ from services.trainer.outputs import Outputs
 from services.trainer.rewards import Rewards
 from services.trainer.step_data import assemble
 from services.trainer.stopping import StopFlag, StoppedError
+from services.trainer.value_samples import Judged, prompts_of
 from shared.buffer import GroupReader
-from shared.recipe import Recipe
+from shared.recipe import PpoSettings, Recipe
 from shared.trajectory import Group
 
 log = logging.getLogger(__name__)
@@ -79,6 +82,7 @@ class Worker:
         self._deadline_s = deadline_s
         self._algorithm = make_algorithm(recipe)
         self._rewards = Rewards(recipe)
+        self._critic_warmup = recipe.algorithm.critic.warmup_steps if isinstance(recipe.algorithm, PpoSettings) else 0
         self._progress = Progress()
         checkpoint = outputs.checkpoints.latest()
         self._learner = Learner(recipe, checkpoint, world, flag)
@@ -122,23 +126,31 @@ class Worker:
         groups = self._read(step)
         read = time.perf_counter()
         phases.wait = read - start
-        data = assemble(groups, self._algorithm, self._rewards, step)
-        phases.advantages = time.perf_counter() - read
+        judged = self._judge(groups)
+        seen = time.perf_counter()
+        phases.critic = seen - read
+        data = assemble(groups, self._algorithm, self._rewards, step, judged)
+        phases.advantages = time.perf_counter() - seen
+        if step < self._critic_warmup:  # the policy waits until the critic's values mean something
+            data = replace(data, samples=data.samples.none())
         update = learner.update(data.samples, step)
         phases.old_logprobs, phases.update = update.old_logprobs_s, update.update_s
         phases.push = self._outputs.publish(learner.whole(), step + 1)
+        critic = None
+        if data.for_critic is not None:  # last, because episodes of the new version can begin meanwhile
+            critic = learner.update_critic(data.for_critic, step)
+            phases.critic += critic.seconds
 
         progress.version = step + 1
         progress.environment_steps += data.stats.environment_steps
         progress.consumed += [(step, group.index) for group in groups]
         phases.total = time.perf_counter() - start
         progress.elapsed_s += phases.total
-        dropped = len(self._reader.dropped(step))
-        taken = progress.environment_steps
-        progress.metrics = step_metrics(step, data, update, dropped, taken, phases)
+        dropped, taken = len(self._reader.dropped(step)), progress.environment_steps
+        told = partial(step_metrics, step, data, update, critic, dropped, taken)
+        progress.metrics = told(phases)
         if self._checkpoint_due():
-            phases = replace(phases, checkpoint=self._checkpoint())
-            progress.metrics |= step_metrics(step, data, update, dropped, taken, phases)
+            progress.metrics |= told(replace(phases, checkpoint=self._checkpoint()))
         self._outputs.record(step, progress.metrics)
         log.info(
             "step %d: success %.1f%%, %d samples, %.1f s (waited %.1f s)",
@@ -148,6 +160,13 @@ class Worker:
             phases.total,
             phases.wait,
         )
+
+    def _judge(self, groups: Sequence[Group]) -> Judged | None:
+        """What the critic thinks of every step; None where the algorithm has no critic."""
+        if not self._learner.has_critic:
+            return None
+        prompts = prompts_of(groups)
+        return Judged(prompts, self._learner.values(prompts))
 
     def _read(self, step: int) -> list[Group]:
         """The step's groups. Asked to stop while waiting, the weights in hand are whole: keep them first."""

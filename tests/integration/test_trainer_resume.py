@@ -16,12 +16,12 @@ from shared.weights_digest import digest_of_folder
 from tests.policy_processes import write_tiny_model
 from tests.processes import start_redis
 from tests.training import (
-    WeightEndpoint,
     add_groups,
     metrics_of,
     start_trainer,
     start_weight_endpoint,
     training_group,
+    wait_until_pushed,
     write_recipe,
 )
 
@@ -68,7 +68,7 @@ def test_killed_again_and_again_it_ends_with_the_weights_of_an_uninterrupted_run
         for kill in range(KILLS):
             with start_trainer(job, recipe, run, redis_url, endpoint.url) as trainer:
                 # Somewhere after an ever later push: in a read, an update, a push, a checkpoint or a release.
-                _wait_until_pushed(endpoint, kill + 2, len(endpoint.history))
+                wait_until_pushed(endpoint, kill + 2, len(endpoint.history))
                 time.sleep(chance.uniform(0.0, 0.3))
                 trainer.kill()
             assert not any(line["step"] >= STEPS for line in metrics_of(run))
@@ -122,11 +122,3 @@ def _ledger(checkpoints: Path) -> list[tuple[int, int]]:
     while (version := states[0].previous_version) is not None:
         states.insert(0, read_state(checkpoints / f"step-{version:06d}"))
     return [used for state in states for used in state.consumed]
-
-
-def _wait_until_pushed(endpoint: WeightEndpoint, version: int, seen: int, deadline_s: float = 60.0) -> None:
-    """Wait for a push of ``version`` or later, beyond the first ``seen`` pushes."""
-    give_up = time.monotonic() + deadline_s
-    while not any(pushed >= version for pushed, _ in endpoint.history[seen:]):
-        assert time.monotonic() < give_up, f"version {version} was not pushed: {endpoint.history[seen:]}"
-        time.sleep(0.01)

@@ -90,7 +90,7 @@ def test_statistics_of_each_environment_are_those_of_its_groups_alone(recipe: Re
 
 def test_metrics_of_each_environment_have_tags_of_their_own(recipe: Recipe) -> None:
     data = data_of(recipe, [training_group(0, 0, won=False), at_the_beach(training_group(0, 1, won=True))])
-    metrics = step_metrics(0, data, UpdateStats(), 0, Phases())
+    metrics = step_metrics(0, data, UpdateStats(), None, 0, 0, Phases())
     tags = scalars(metrics)
     assert tags["environments/maze/success_rate"] == 0.0
     assert tags["environments/beach/success_rate"] == 1.0
