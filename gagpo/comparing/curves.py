@@ -33,7 +33,7 @@ COURSES = [
     CurveKind("advantage_iqr", "IQR of Â", lambda step: step.advantage_iqr),
     CurveKind("advantage_beyond_one", "share of |Â| > 1", lambda step: step.advantage_beyond_one, percent=True),
     CurveKind("sibling_share", "steps with siblings", lambda step: step.sibling_share, percent=True),
-    CurveKind("hidden_state_share", "steps with hidden states", lambda step: step.hidden_state_share, percent=True),
+    CurveKind("hidden_state_share", "steps with hidden states", lambda step: step.hidden_states, percent=True),
 ]
 """Beside `SUCCESS`: how training went."""
 

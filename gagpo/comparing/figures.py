@@ -97,10 +97,7 @@ def _won_length(run: RunData, scale: Scale) -> float | None:
 
 
 def _length_over_optimum(run: RunData, scale: Scale) -> float | None:
-    """Of the held-out episodes that were won and whose optimum is known: their steps over the optimum's."""
-    results = [] if run.after is None else run.after.results
-    pairs = [(one.steps, one.optimal_steps) for one in results if one.won and one.optimal_steps]
-    return sum(steps for steps, _ in pairs) / sum(optimum for _, optimum in pairs) if pairs else None
+    return None if run.after is None or run.after.optimum is None else run.after.optimum.mean_ratio
 
 
 def _mean(of: Callable[[StepRecord], float | None]) -> Callable[[RunData, Scale], float | None]:
@@ -188,7 +185,7 @@ FIGURES = [
         Topic.OUTCOME,
         Unit.NUMBER,
         _length_over_optimum,
-        "their steps over the optimum's, where the environment tells the optimum (option `expert`)",
+        "mean over those episodes of steps over the optimum's, where the environment tells it (option `expert`)",
     ),
     Figure(
         "grad_norm",
@@ -267,8 +264,8 @@ FIGURES = [
         "hidden states",
         Topic.CREDIT,
         Unit.SHARE,
-        _mean(lambda step: step.hidden_state_share),
-        "share of steps whose state key stands for different true states",
+        _mean(lambda step: step.hidden_states),
+        "share of steps whose state stands for different true states, where the environment tells them",
     ),
     Figure(
         "environment_steps",

@@ -28,6 +28,7 @@ from gagpo.training.progress import Silence
 from gagpo.training.run_folder import RunFolderError
 from gagpo.training.tasks import TaskDataError
 from shared.recipe import Recipe
+from shared.weights_digest import digest_of_folder
 
 _FAILURES = (ServiceDiedError, RedisServerError, TaskDataError, httpx.HTTPError)
 """What ends a run but not the study."""
@@ -87,7 +88,7 @@ def _untrained(run: PlannedRun, folder: StudyFolder, keeper: ServerKeeper) -> Pa
 def _evaluation_digest(recipe: Recipe) -> str:
     """Equal for recipes whose untrained policies do the same on the same held-out tasks."""
     parts = recipe.model_dump_json(include={"model", "environments", "prompt", "sampling", "evaluation"})
-    return sha256(parts.encode()).hexdigest()[:12]
+    return sha256(f"{digest_of_folder(recipe.model.path)} {parts}".encode()).hexdigest()[:12]
 
 
 def main() -> int:

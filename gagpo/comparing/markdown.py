@@ -13,19 +13,26 @@ _NOTHING = "–"
 
 def report_markdown(numbers: StudyNumbers, plots: dict[tuple[str, Family], list[str]]) -> str:
     """The whole report. ``plots``: file names of the pictures of a base's family."""
-    return "\n".join([*_head(numbers), *(line for base in numbers.bases for line in _base(numbers, base, plots)), ""])
+    bases = (line for base in numbers.bases for line in _base(numbers, base, plots))
+    return "\n".join([*_head(numbers), *bases, *_meanings(), ""])
 
 
 def _head(numbers: StudyNumbers) -> Iterator[str]:
     yield f"# {numbers.study}"
     yield ""
     yield (
-        f"Seeds {', '.join(map(str, numbers.seeds))}. Figures are means over seeds ± half of the 95% t-interval; a row "
-        "links to the runs that it is made of, and `numbers.json` has every run's own value. Curves have the same "
-        f"interval as a band. Differences are from {_reference_label(numbers)}, paired by seed; **bold** where the "
-        "interval leaves zero out, with no correction for how many there are."
+        f"Seeds {', '.join(map(str, numbers.seeds))}. Figures are means over seeds ± half of the 95% t-interval, the "
+        "band of curves too. A row links to the runs that it is made of; `numbers.json` has each run's own value. "
+        f"Differences are from {_reference_label(numbers)}, paired by seed, in points where the figure is a share; "
+        "**bold** where the interval leaves zero out, with no correction for how many there are."
     )
     yield ""
+
+
+def _meanings() -> Iterator[str]:
+    yield "## What the figures mean"
+    yield ""
+    yield from (f"- **{figure.label}**: {figure.meaning}" for figure in FIGURES)
 
 
 def _reference_label(numbers: StudyNumbers) -> str:
@@ -82,7 +89,7 @@ def _family(
     if others:
         compared = [figure for figure in FIGURES if figure.topic is Topic.OUTCOME or figure.key in _SMOOTHNESS]
         figures = [one for one in compared if any(one.key in variant.differences for variant in others)]
-        title = f"Less {_reference_label(numbers)}"
+        title = f"Less {_reference_label(numbers)}'s"
         yield from _table(title, figures, others, lambda variant, figure: _difference(variant.differences, figure))
     for plot in plots:
         yield f"![{plot.removesuffix('.png')}]({plot})"
@@ -126,7 +133,7 @@ def _difference(differences: dict[str, Estimate], figure: Figure) -> str:
     if found is None:
         return _NOTHING
     sign = "+" if found.mean >= 0 else "−"
-    told = _with_interval(found, figure.unit, f"{sign}{_value(abs(found.mean), figure.unit)}")
+    told = _with_interval(found, figure.unit, f"{sign}{_value(abs(found.mean), figure.unit)}").replace("%", "")
     return f"**{told}**" if found.differs_from_zero else told
 
 

@@ -55,7 +55,8 @@ def _draw_ends(axes: pyplot.Axes, base: BaseNumbers, variants: Sequence[VariantN
         axes.legend(loc="lower right", frameon=False, fontsize="small")
     axes.set_yticks(range(len(variants)), [variant.label for variant in variants])
     axes.invert_yaxis()
-    axes.set(xlabel="%", title="Held-out success after training")
+    left, right = axes.get_xlim()
+    axes.set(xlabel="%", xlim=(max(0, left), min(100, right)), title="Held-out success after training")
 
 
 def _plot_course(variants: Sequence[VariantNumbers], title: str, out: Path) -> None:
@@ -68,7 +69,7 @@ def _plot_course(variants: Sequence[VariantNumbers], title: str, out: Path) -> N
         for place, variant in enumerate(variants):
             if (curve := variant.curves.get(kind.key)) is not None:
                 _draw(panel, curve, kind, place, variant.label)
-        panel.set(title=kind.label, ylabel="%" if kind.percent else "")
+        panel.set(title=kind.label, ylabel="%" if kind.percent else "", ylim=_limits(panel, kind))
     for panel in panels[len(kinds) :]:
         panel.set_visible(False)
     for panel in grid[-1]:
@@ -87,6 +88,13 @@ def _draw(axes: pyplot.Axes, curve: Curve, kind: CurveKind, place: int, label: s
     low, high = ([factor * y for y in edge if y is not None] for edge in (curve.low, curve.high))
     if len(low) == len(high) == len(xs):
         axes.fill_between(xs, low, high, color=_colour(place), alpha=0.12, linewidth=0)
+
+
+def _limits(axes: pyplot.Axes, kind: CurveKind) -> tuple[float, float]:
+    """From zero to well above the lines: of few seeds, bands are so wide that they would flatten them."""
+    highest = max((float(max(line.get_ydata())) for line in axes.lines), default=0.0)
+    top = min(axes.get_ylim()[1], 1.6 * highest) or 1.0
+    return 0.0, min(top, 100.0) if kind.percent else top
 
 
 def _spread(end: Estimate) -> float | None:

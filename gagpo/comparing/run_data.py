@@ -21,13 +21,18 @@ class StepRecord(StepMetrics):
     advantage_iqr: float
     advantage_beyond_one: float
     sibling_share: float
-    hidden_state_share: float | None = None
-    """None where the environment does not tell its true states."""
+    hidden_state_share: float = 0.0
+    true_state_known: float = 0.0
 
     @property
     def environment_steps_before(self) -> int:
         """Environment steps that the policy which played this step had learnt from."""
         return self.environment_steps_total - self.environment_steps
+
+    @property
+    def hidden_states(self) -> float | None:
+        """``hidden_state_share``, where the environment tells its true states."""
+        return self.hidden_state_share if self.true_state_known else None
 
 
 @dataclass(frozen=True, slots=True)
