@@ -64,7 +64,8 @@ class RandomPolicy:
                 self._status = given.get("status", self._status)
                 return 200, {}
             case "/v1/weights":
-                return 200, {"version": self._version, "digest": self._digest, "model": "random", "history": []}
+                held = {"version": self._version, "digest": self._digest, "initial_digest": "initial"}
+                return 200, {**held, "model": "random", "history": []}
             case "/v1/generate":
                 return await self._generate(json.loads(body))
         return 404, {"type": "/problems/not-found", "title": "Not found", "status": 404, "detail": path}

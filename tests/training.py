@@ -148,14 +148,19 @@ class WeightEndpoint:
 
     def weights(self) -> dict[str, object]:
         """As ``GET /v1/weights`` answers."""
-        initial = (0, "initial" if self.model is None else digest_of_folder(self.model), "initial")
+        start = "initial" if self.model is None else digest_of_folder(self.model)
         entries: list[dict[str, object]] = [
             {"version": version, "digest": digest, "transport": transport, "loaded_at": 0.0, "seconds": 0.0}
-            for version, digest, transport in [initial, *((*pushed, "file") for pushed in self.history)]
+            for version, digest, transport in [(0, start, "initial"), *((*pushed, "file") for pushed in self.history)]
         ]
-        name = "tiny" if self.model is None else self.model.name
         last = entries[-1]
-        return {"version": last["version"], "digest": last["digest"], "model": name, "history": entries}
+        return {
+            "version": last["version"],
+            "digest": last["digest"],
+            "model": "tiny" if self.model is None else self.model.name,
+            "initial_digest": start,
+            "history": entries[-32:],
+        }
 
     def take(self, push: WeightPush) -> WeightState:
         """Load the pushed weights and check their digest."""
@@ -168,7 +173,7 @@ class WeightEndpoint:
                 found = digest_of_folder(Path(folder))
         assert found == push.digest
         self.history.append((push.version, push.digest))
-        return WeightState(version=push.version, digest=found, model="tiny", history=[])
+        return WeightState(version=push.version, digest=found, model="tiny", initial_digest="initial", history=[])
 
 
 @contextmanager

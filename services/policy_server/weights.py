@@ -48,11 +48,12 @@ class WeightStore:
         self._lock = asyncio.Lock()
         self._layout = Layout.of_model(settings.model)
         self._history: deque[WeightVersion] = deque(maxlen=HISTORY)
+        self._initial_digest = ""
         self._nccl_group: tuple[str, int, int] | None = None
 
     async def open(self) -> None:
         """Name the initial weights version 0, then load the latest ones where ``weights_pointer`` names some."""
-        digest = await asyncio.to_thread(digest_of_folder, self._settings.model)
+        digest = self._initial_digest = await asyncio.to_thread(digest_of_folder, self._settings.model)
         await self._running.client.update_weight_version("0")
         self._record(WeightVersion(version=0, digest=digest, transport=_INITIAL, loaded_at=time.time(), seconds=0.0))
         pointer = self._settings.weights_pointer
@@ -70,12 +71,13 @@ class WeightStore:
         return self._history[-1]
 
     def state(self) -> WeightState:
-        """Version, digest and history."""
+        """Version, digests and history."""
         current = self.current
         return WeightState(
             version=current.version,
             digest=current.digest,
             model=self._settings.model_name(),
+            initial_digest=self._initial_digest,
             history=list(self._history),
         )
 

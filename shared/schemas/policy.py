@@ -114,6 +114,8 @@ class WeightState(Message):
     version: int
     digest: str
     model: str
+    initial_digest: str
+    """Of the weights that the server was started with, however many came since."""
     history: list[WeightVersion]
     """Newest last; the last 32 are kept."""
 

@@ -31,6 +31,7 @@ from shared.schemas.policy import (
     ScoreResult,
     WeightStream,
 )
+from shared.weights_digest import digest_of_folder
 from tests.policy_processes import VOCABULARY, PolicyServer, WeightPushTo, changed, tiny_model
 
 PLAIN = SamplingSettings(max_tokens=16)
@@ -199,6 +200,7 @@ def test_many_pushes_at_once_are_applied_one_after_another(policy_server: Policy
     assert [answer.status_code for answer in asyncio.run(push_all())] == [200] * 4
     state = policy_server.weights()
     assert sorted(entry.version for entry in state.history[-4:]) == sorted(folders)
+    assert state.initial_digest == digest_of_folder(policy_server.model)
     model = LlamaForCausalLM.from_pretrained(folders[state.version]).eval()
     assert found_differences(policy_server, model, PLAIN)[1] <= MAX_LIMIT
 

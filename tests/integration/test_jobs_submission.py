@@ -9,6 +9,7 @@ import pytest
 from shared.buffer import EventReader
 from shared.schemas.job import JobState
 from tests.job_service import Document, JobSystem, TrainerUnderTest, start_job_system
+from tests.policy_processes import write_tiny_model
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +117,20 @@ def test_the_model_goes_by_name_by_folder_or_by_what_is_in_it(system: JobSystem,
         job = answer.json()["id"]
         assert trainer.show(job).recipe["model"]["path"] == str(system.model)  # type: ignore[index,call-overload]
         assert trainer.post(f"{job}/cancel").json()["state"] == "cancelled"
+
+
+def test_another_model_is_noticed_however_many_weights_the_policy_server_was_given_since(
+    system: JobSystem, trainer: TrainerUnderTest
+) -> None:
+    other = system.folder / "other" / "model"
+    write_tiny_model(other, seed=5)
+    system.endpoint.history += [(version, "trained") for version in range(1, 41)]
+    assert [entry["version"] for entry in system.endpoint.weights()["history"]] == list(range(9, 41))  # type: ignore[attr-defined]
+    assert trainer.submit(system.recipe()).status_code == 201
+    with system.trainer(GAGPO_TRAINER_MODEL=str(other)) as astray:
+        answer = astray.submit(system.recipe())
+    assert (answer.status_code, answer.json()["type"]) == (409, "/problems/not-servable")
+    assert "holds other weights than the policy servers were started with" in answer.json()["faults"][0]["message"]
 
 
 def test_a_server_that_is_away_is_named_and_the_same_submission_may_be_repeated(

@@ -148,7 +148,8 @@ class PolicyStub:
     async def handle(self, request: web.Request) -> web.Response:
         """Its weights, or an answer sampled by them."""
         if request.path == "/v1/weights":
-            return web.json_response({"version": self.version, "digest": self.digest, "model": "stub", "history": []})
+            held = {"version": self.version, "digest": self.digest, "initial_digest": "initial"}
+            return web.json_response({**held, "model": "stub", "history": []})
         self.asked += 1
         answer = {"token_ids": [1], "logprobs": [0.0], "policy_versions": [self.version], "finish_reason": "stop"}
         return web.json_response(answer)

@@ -34,7 +34,8 @@ class Stub:
             if push.expected_version not in (None, self.version):
                 return 409, {"detail": "another version"}
             self.version, self.digest = push.version, push.digest
-        return 200, {"version": self.version, "digest": self.digest, "model": "stub", "history": []}
+        held = {"version": self.version, "digest": self.digest, "initial_digest": "initial"}
+        return 200, {**held, "model": "stub", "history": []}
 
 
 @contextmanager

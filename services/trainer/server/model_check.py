@@ -48,7 +48,7 @@ class ModelChecker:
             )
             return [RecipeFault("model.path", repr(str(given)), message)]
         digest = self._digest(folder)
-        if served.initial_digest not in (None, digest):
+        if served.initial_digest != digest:
             message = (
                 f"the trainer's {folder} holds other weights than the policy servers were started with: "
                 "give both the same model and restart them"

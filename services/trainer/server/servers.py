@@ -15,8 +15,6 @@ from shared.schemas.policy import WeightState
 from shared.service import Scope, authorization
 
 RETRY_AFTER_S = 5
-_INITIAL = "initial"
-"""What the policy server's history of weights calls those that it was started with."""
 
 
 class _ModelCard(BaseModel):
@@ -45,8 +43,8 @@ class ServedModel:
     """As the policy server sees it."""
     longest_sequence: int | None
     """Most tokens of prompt and answer together; None where the server does not say."""
-    initial_digest: str | None
-    """Of its weights at the start; None once the history of weights has forgotten them."""
+    initial_digest: str
+    """Of its weights at the start."""
 
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -80,8 +78,7 @@ class Servers:
             self._get("policy server", f"{url}/v1/weights", Scope.WEIGHTS, WeightState),
         )
         card = models.data[0]
-        initial = next((one.digest for one in weights.history if one.transport == _INITIAL), None)
-        return ServedModel(url, card.id, Path(card.root), card.max_model_len, initial)
+        return ServedModel(url, card.id, Path(card.root), card.max_model_len, weights.initial_digest)
 
     async def _get(self, who: str, url: str, scope: Scope, kind: type[Answer]) -> Answer:
         try:
