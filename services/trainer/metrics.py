@@ -117,6 +117,8 @@ def _group_metrics(stats: GroupStats) -> Metrics:
         "groups_all_success": stats.all_success_groups,
         "sibling_share": credit.sibling_share,
         "state_group_sizes": dict[str, JsonValue](sizes),
+        "hidden_state_share": credit.hidden_state_share,
+        "true_state_known": credit.true_state_known,
         "advantage_iqr": credit.advantage_iqr,
         "advantage_beyond_one": credit.advantage_beyond_one,
         "all_fail_weight": credit.all_fail_weight,

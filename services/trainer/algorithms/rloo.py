@@ -1,4 +1,4 @@
-"""RLOO: an episode's return less the mean return of the group's other episodes (arXiv 2402.14740, §2.3)."""
+"""RLOO: an episode's return less the mean return of the group's other episodes (arXiv 2402.14740)."""
 
 from collections.abc import Sequence
 
