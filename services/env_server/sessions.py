@@ -41,7 +41,6 @@ class Session:
     birth: Birth | None = None
     """None until the journal has been read."""
     next_index: int = 0
-    last_action: str | None = None
     last: bytes = b""
     """The latest observation or step result, encoded; empty when unknown."""
     last_encoding: Encoding = "json"
@@ -221,7 +220,6 @@ class SessionTable:
             elif session.birth is None or session.next_index != len(record.actions):
                 session.birth = record.birth
                 session.next_index = len(record.actions)
-                session.last_action = record.actions[-1] if record.actions else None
                 session.last, session.generation = b"", -1
                 session.terminated = session.truncated = False  # unknown; the worker tells after the replay
         return records

@@ -100,18 +100,17 @@ class _Round:
             step.answer = faults.worker_unavailable(self._table.limits.retry_after_s)
 
     async def _judge(self, pairs: list[tuple[Step, Session]]) -> list[_Work]:
-        """Answer what needs no worker; the journal is read for whatever does not simply go on."""
+        """Answer what needs no worker; the journal is read for whatever does not simply go on.
+
+        What goes on need not be looked up: another replica that stepped or deleted the session makes the append fail.
+        """
         work = []
         doubtful = []
         for step, session in pairs:
-            if session.birth is not None and step.step_index == session.next_index and session.live:
-                if session.over:
-                    step.answer = faults.from_fault(episode_over(session.next_index))
-                else:
-                    item = Item(session.session_id, step.step_index, step.action)
-                    work.append(_Work(step, session, item, taken=False))
-            elif session.last and step.step_index == session.next_index - 1 and step.action == session.last_action:
-                self._answer_again(step, session)
+            next_one = session.birth is not None and step.step_index == session.next_index
+            if next_one and session.live and not session.over:
+                item = Item(session.session_id, step.step_index, step.action)
+                work.append(_Work(step, session, item, taken=False))
             else:
                 doubtful.append((step, session))
         if doubtful:
@@ -129,6 +128,8 @@ class _Round:
         past, index = record.actions, step.step_index
         if index > len(past) or (index < len(past) and past[index] != step.action):
             step.answer = faults.step_conflict(step.session_id, index, len(past))
+        elif index == len(past) - 1 and session.last:
+            self._answer_again(step, session)
         elif index == len(past) - 1:
             item = Item(session.session_id, len(past), None, record.birth, past)
             return _Work(step, session, item, taken=True)
@@ -230,7 +231,7 @@ class _Round:
                 self._table.metrics.conflicts.inc()
                 continue  # another replica was faster; the next attempt reads the journal
             step.answer = outcome.fragment
-            session.next_index, session.last_action = step.step_index + 1, step.action
+            session.next_index = step.step_index + 1
             self._table.commit(session, generation, outcome, self._encoding)
             assert session.birth is not None
             taken[session.birth.environment] += 1

@@ -35,6 +35,14 @@ def workers_of(service: ServiceProcess) -> list[int]:
     return [int(pid) for pid in listed.stdout.split()]
 
 
+def wait_until_in_hand(service: ServiceProcess, items: int) -> None:
+    """Wait until the server works on so many steps."""
+    deadline = time.monotonic() + 20
+    while f"gagpo_env_pending_items {items}.0" not in httpx.get(f"{service.url}/metrics", timeout=20.0).text:
+        assert time.monotonic() < deadline, f"{items} steps were never in hand at once"
+        time.sleep(0.02)
+
+
 def test_sessions_of_a_killed_server_go_on_at_another_one() -> None:
     with start_redis() as redis, start_env_server(REDIS_URL=redis) as second:
         with start_env_server(REDIS_URL=redis) as first:
@@ -53,13 +61,13 @@ def test_a_server_that_is_told_to_stop_answers_what_it_was_asked_and_another_goe
     with start_redis() as redis, start_env_server(REDIS_URL=redis) as second:
         with start_env_server(REDIS_URL=redis) as first, ThreadPoolExecutor() as pool:
             ids = open_group(first.url)
-            asked = [pool.submit(step, first.url, session_id, 0, "sleep 0.4") for session_id in ids]
-            time.sleep(0.2)
+            asked = [pool.submit(step, first.url, session_id, 0, "sleep 1") for session_id in ids]
+            wait_until_in_hand(first, len(ids))
             first.stop()
             answered = [one.result().json() for one in asked]
             assert [answer["observation"][:10] for answer in answered] == ["You slept."] * 4
         for session_id, answer in zip(ids, answered, strict=True):
-            assert step(second.url, session_id, 0, "sleep 0.4").json() == answer
+            assert step(second.url, session_id, 0, "sleep 1").json() == answer
             assert step(second.url, session_id, 1, "north").json()["step_index"] == 2
 
 
@@ -112,6 +120,19 @@ def test_workers_leave_with_a_killed_server_even_from_a_step_that_hangs() -> Non
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         assert time.monotonic() < deadline, "a worker outlived its server"
         time.sleep(0.1)
+
+
+def test_a_session_deleted_at_one_replica_is_gone_at_the_other_which_has_it_in_memory() -> None:
+    with start_redis() as redis, start_env_server(REDIS_URL=redis) as one, start_env_server(REDIS_URL=redis) as other:
+        for max_steps in (1, 2):  # the episode is over, or not yet
+            (session_id,) = open_group(one.url, count=1, max_steps=max_steps)
+            assert step(one.url, session_id, 0, "north").status_code == 200
+            assert httpx.delete(f"{other.url}/v1/sessions/{session_id}").status_code == 204
+            assert step(one.url, session_id, 1, "north").status_code == 404
+            (session_id,) = open_group(one.url, count=1, max_steps=max_steps)
+            assert step(one.url, session_id, 0, "north").status_code == 200
+            assert httpx.delete(f"{other.url}/v1/sessions/{session_id}").status_code == 204
+            assert step(one.url, session_id, 0, "north").status_code == 404
 
 
 async def test_of_two_replicas_that_take_the_same_step_one_wins() -> None:
