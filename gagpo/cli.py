@@ -2,7 +2,7 @@
 
 import typer
 
-from gagpo.commands import data, job
+from gagpo.commands import data, eval, job
 from gagpo.commands.compare import compare
 from gagpo.commands.demo import demo
 from gagpo.commands.doctor import doctor
@@ -30,5 +30,6 @@ app.command()(plan)
 app.command()(doctor)
 app.command(context_settings=PASS_ON)(warmstart)
 app.command(context_settings=PASS_ON)(model)
+app.add_typer(eval.app, name="eval")
 app.add_typer(data.app, name="data")
 app.add_typer(job.app, name="job")

@@ -9,6 +9,7 @@ from rich.console import Console
 from gagpo.client import JobError
 from gagpo.comparing.study import StudyError
 from gagpo.environment_client import EnvironmentServerError
+from gagpo.evaluating.errors import EvaluationError
 from gagpo.plan import PlanError
 from gagpo.redis_server import RedisServerError
 from gagpo.stack import ServiceDiedError
@@ -18,6 +19,7 @@ from shared.recipe import RecipeError
 
 EXPECTED = (
     EnvironmentServerError,
+    EvaluationError,
     JobError,
     PlanError,
     RecipeError,

@@ -48,6 +48,8 @@ def main() -> int:
     except _FAULTS as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:  # what was finished is in the transcripts
+        return 130
     _write(report, given.out)
     for name, figures in report.environments.items():
         print(f"{name}: {_told(figures)}")

@@ -1,0 +1,1 @@
+"""``gagpo eval``: any policy on any environment, and two reports compared."""
