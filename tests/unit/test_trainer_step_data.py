@@ -11,7 +11,7 @@ from services.trainer.metrics import Phases, scalars, step_metrics
 from services.trainer.rewards import Rewards
 from services.trainer.step_data import StepData, assemble
 from services.trainer.update import UpdateStats
-from shared.recipe import Recipe, load_recipe
+from shared.recipe import GigpoSettings, Recipe, load_recipe
 from shared.trajectory import Group, Step
 from tests.training import training_group, write_recipe
 
@@ -96,5 +96,21 @@ def test_metrics_of_each_environment_have_tags_of_their_own(recipe: Recipe) -> N
     assert tags["environments/beach/success_rate"] == 1.0
     assert tags["success_rate"] == 0.5
     assert tags["environments/beach/task_type_success/dig"] == 1.0
-    for name in ("mean_score", "mean_return", "groups_all_fail", "advantage_iqr", "invalid_action_share"):
+    for name in ("mean_score", "mean_return", "groups_all_fail", "advantage_iqr", "hidden_state_share"):
         assert {name, f"environments/maze/{name}", f"environments/beach/{name}"} <= tags.keys()
+
+
+def test_observations_and_true_states_reach_the_credit(recipe: Recipe) -> None:
+    """Two states look the same to who groups by key, and nearly the same to who groups by similarity."""
+    episode = training_group(0, 0).episodes[0]
+    here, there = (
+        replace(episode, steps=(replace(episode.steps[0], state_key=key, observation=seen, true_state=truth),))
+        for key, seen, truth in (("room", "a big old room", "with a lamp"), ("room", "a big old dark room", "without"))
+    )
+    group = Group(0, 0, "maze", "t", "walk", (here, there))
+    assert data_of(recipe, [group]).stats.credit.hidden_state_share == 1.0
+    for similarity, siblings in ((0.99, 0.0), (0.5, 1.0)):
+        similar = recipe.model_copy(update={"algorithm": GigpoSettings(similarity=similarity)})
+        found = data_of(similar, [group]).stats.credit
+        assert (found.sibling_share, found.hidden_state_share) == (siblings, siblings)
+        assert found.true_state_known == 1.0
