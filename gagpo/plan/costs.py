@@ -67,3 +67,11 @@ class UnitCosts:
     def with_slower_generation(self, factor: float) -> "UnitCosts":
         """The same, with generation slower by ``factor``."""
         return replace(self, generation=self.generation.scaled(factor))
+
+    def with_frozen_weights(self) -> "UnitCosts":
+        """The same where only LoRA adapters are trained: an update leaves out the gradients of frozen weights, which
+        take as much arithmetic as a forward pass.
+        """
+        training = self.training
+        update_token_s = training.update_token_s - training.forward_token_s
+        return replace(self, training=replace(training, update_token_s=update_token_s))

@@ -25,7 +25,7 @@ class MemoryNeed:
     key_values: float
     """For the requests that one policy server has in flight."""
     trainer_weights: float
-    """Weights, gradients, and the reference model where there is one."""
+    """Weights, gradients, and the reference model where it is a second one."""
     optimizer: float
     activations: float
     """Of one micro batch, logits included."""
@@ -51,11 +51,17 @@ def memory_need(
     training_processes: int,
     micro_batch_tokens: int,
     recompute: bool,
+    adapters: int = 0,
 ) -> MemoryNeed:
-    """``requests`` are those that one policy server computes at once; FSDP2 shards all but the activations."""
-    weights, trained = size.parameters * number_bytes, size.parameters * TRAINED_BYTES
-    # Kept as they compute: the reference, which needs no gradients, and a copy of the policy where that is not float32.
-    computing = weights * (int(work.reference) + int(number_bytes < TRAINED_BYTES))
+    """``requests`` are those that one policy server computes at once; FSDP2 shards all but the activations.
+
+    ``adapters`` is the number of weights in LoRA adapters, 0 where all weights are trained.
+    """
+    weights, trained = size.parameters * number_bytes, (adapters or size.parameters) * TRAINED_BYTES
+    # Kept as they compute: weights that are frozen, which are the reference too; else the reference, which needs no
+    # gradients, and a copy of the policy where that is not float32.
+    copies = 1 if adapters else int(work.reference) + int(number_bytes < TRAINED_BYTES)
+    computing = weights * copies
     kept = RECOMPUTED_BYTES * size.layers + ACTIVATION_BYTES if recompute else ACTIVATION_BYTES * size.layers
     actions = micro_batch_tokens * work.answer_tokens / (work.prompt_tokens + work.answer_tokens)
     logits = actions * size.vocabulary * 4 * 3  # float32: logits, their gradient, and the softmax between

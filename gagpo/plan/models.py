@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gagpo.plan.errors import PlanError
+from shared.recipe import ALL_LINEAR
 
 
 class ModelConfig(BaseModel):
@@ -35,10 +36,18 @@ class ModelSize:
     """Key-value heads times the width of a head."""
     parameters: int
     """All weights, embeddings included, biases and gains left out."""
+    linear: dict[str, int]
+    """Inputs and outputs together of each linear layer of a block, by its usual name: what a LoRA adapter of rank 1
+    has of weights."""
 
     def key_value_bytes(self, bytes_per_number: int) -> int:
         """Bytes of keys and values for one token, over all layers."""
         return 2 * self.layers * self.key_value_width * bytes_per_number
+
+    def adapter_parameters(self, rank: int, targets: str | list[str]) -> int:
+        """Weights of LoRA adapters of ``rank`` on the layers that ``model.lora_targets`` names."""
+        widths = [width for name, width in self.linear.items() if targets == ALL_LINEAR or name in targets]
+        return rank * self.layers * sum(widths)
 
 
 PUBLISHED = {
@@ -110,4 +119,13 @@ def size_of(config: ModelConfig) -> ModelSize:
         vocabulary=config.vocab_size,
         key_value_width=key_value_width,
         parameters=config.num_hidden_layers * layer + embeddings,
+        linear={
+            "q_proj": config.hidden_size + query_width,
+            "k_proj": config.hidden_size + key_value_width,
+            "v_proj": config.hidden_size + key_value_width,
+            "o_proj": query_width + config.hidden_size,
+            "gate_proj": config.hidden_size + config.intermediate_size,
+            "up_proj": config.hidden_size + config.intermediate_size,
+            "down_proj": config.intermediate_size + config.hidden_size,
+        },
     )

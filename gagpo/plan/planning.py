@@ -62,6 +62,7 @@ class Plan:
     resources: Resources
     prediction: Prediction
     memory: MemoryNeed
+    pushed_bytes: float
     alternatives: list[Alternative] = field(default_factory=list)
     """Best first; those that gain next to nothing are left out."""
     warnings: list[str] = field(default_factory=list)
@@ -104,7 +105,7 @@ def _plan(request: PlanRequest, resources: Resources) -> Plan:
     model = model_size(request.model or recipe.model.path)
     run = read_run(request.measured) if request.measured else None
     work = workload_of(recipe, request.turns) if run is None else measured_workload(run, recipe)
-    weight_bytes = float(model.parameters * TRAINED_BYTES)
+    weight_bytes = _pushed_bytes(recipe, model)
     resources, warnings = _within_memory(request, model, work, resources)
     costs = _costs(request, model, work, run)
     return Plan(
@@ -114,14 +115,14 @@ def _plan(request: PlanRequest, resources: Resources) -> Plan:
         resources=resources,
         prediction=predict(work, costs, weight_bytes, resources),
         memory=_memory(request, model, work, resources),
+        pushed_bytes=weight_bytes,
         warnings=warnings,
     )
 
 
 def _with_alternatives(plan: Plan) -> Plan:
-    weight_bytes = float(plan.model.parameters * TRAINED_BYTES)
     found = [
-        Alternative(change.what, predict(change.work, plan.costs, weight_bytes, change.resources).step_s)
+        Alternative(change.what, predict(change.work, plan.costs, plan.pushed_bytes, change.resources).step_s)
         for change in changes(plan.workload, plan.resources)
     ]
     gaining = [one for one in found if one.step_s < plan.prediction.step_s * (1 - _LEAST_GAIN)]
@@ -134,11 +135,20 @@ def _costs(request: PlanRequest, model: ModelSize, work: Workload, run: Measured
         return base
     if request.measured_with is None:
         raise PlanError("a run's costs mean nothing without the resources that it had")
-    weight_bytes = float(model.parameters * TRAINED_BYTES)
-    return measured_costs(run, base, weight_bytes, request.measured_with)
+    return measured_costs(run, base, _pushed_bytes(request.recipe, model), request.measured_with)
+
+
+def _pushed_bytes(recipe: Recipe, model: ModelSize) -> float:
+    """Merged weights go out as the frozen ones are kept, others as they are trained."""
+    return float(model.parameters * (NUMBER_BYTES[recipe.model.dtype] if recipe.model.lora_rank else TRAINED_BYTES))
 
 
 def _base_costs(request: PlanRequest, model: ModelSize, work: Workload) -> UnitCosts:
+    costs = _all_weights_costs(request, model, work)
+    return costs.with_frozen_weights() if request.recipe.model.lora_rank else costs
+
+
+def _all_weights_costs(request: PlanRequest, model: ModelSize, work: Workload) -> UnitCosts:
     if not request.gpus:
         return cpu_costs(model)
     return gpu_costs(
@@ -164,6 +174,7 @@ def _memory(request: PlanRequest, model: ModelSize, work: Workload, resources: R
         training_processes=resources.training_processes,
         micro_batch_tokens=recipe.training.micro_batch_tokens,
         recompute=recipe.model.gradient_checkpointing,
+        adapters=model.adapter_parameters(recipe.model.lora_rank, recipe.model.lora_targets),
     )
 
 
@@ -181,7 +192,7 @@ def _within_memory(
     if need.trainer > training:
         warnings.append(
             f"training takes {need.trainer / 1e9:.0f} GB a GPU and {training / 1e9:.0f} GB are there: "
-            "more training GPUs, gradient_checkpointing, or fewer micro_batch_tokens"
+            "more training GPUs, gradient_checkpointing, lora_rank, or fewer micro_batch_tokens"
         )
     room = serving - need.policy_weights
     if room <= 0:

@@ -29,6 +29,7 @@ from shared.recipe.load import (
     save_recipe,
 )
 from shared.recipe.model import (
+    ALL_LINEAR,
     EvaluationSettings,
     ModelSettings,
     OldLogprobs,
@@ -42,6 +43,7 @@ from shared.recipe.model import (
 )
 
 __all__ = [
+    "ALL_LINEAR",
     "AdvantageKind",
     "AlgorithmSettings",
     "AnyAlgorithm",

@@ -10,9 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from gagpo.cli import app
-from gagpo.plan import PlanError, PlanRequest, make_plan
+from gagpo.plan import Plan, PlanError, PlanRequest, make_plan
 from gagpo.plan.accelerators import CPU_MEASURED, SMALL_POLICY_PARAMETERS, gpu
 from gagpo.plan.costs import GenerationCosts, TransferCosts, UnitCosts
+from gagpo.plan.memory import MemoryNeed
 from gagpo.plan.models import model_size
 from gagpo.plan.predict import Resources, predict
 from gagpo.plan.rollout import RolloutSpeed, Station, simulate_rollout
@@ -157,6 +158,36 @@ def test_what_does_not_fit_into_memory_is_said() -> None:
     plan = make_plan(PlanRequest(recipe, gpus=2, env_cores=8, accelerator=gpu("l4")))
     assert any("training takes" in warning for warning in plan.warnings)
     assert plan.resources.most_running < 128
+
+
+def test_adapters_take_no_moments_of_frozen_weights_and_no_second_model() -> None:
+    def memory(*overrides: str) -> MemoryNeed:
+        recipe = load_recipe(QWEN, overrides)
+        return make_plan(PlanRequest(recipe, 2, 8, gpu("h100"), policy_servers=1)).memory
+
+    size = model_size(Path("models/Qwen2.5-1.5B-Instruct"))
+    # 28 layers; query and output 1536 × 1536, key and value 1536 × 256, three of the MLP 1536 × 8960.
+    adapters = 8 * 28 * (2 * (1536 + 1536) + 2 * (1536 + 256) + 3 * (1536 + 8960))
+    assert size.adapter_parameters(8, "all-linear") == adapters
+    assert size.adapter_parameters(4, ["q_proj", "v_proj"]) == 4 * 28 * (1536 + 1536 + 1536 + 256)
+    whole, lora = memory(), memory("model.lora_rank = 8")
+    # bfloat16: weights and gradients in float32, a copy that computes, the reference; two moments.
+    assert whole.trainer_weights == size.parameters * (4 + 4 + 2 + 2)
+    assert whole.optimizer == size.parameters * 8
+    # The frozen weights are copy and reference in one.
+    assert lora.trainer_weights == size.parameters * 2 + adapters * (4 + 4)
+    assert lora.optimizer == adapters * 8
+    assert lora.activations == whole.activations
+
+
+def test_frozen_weights_cost_an_update_no_gradients_and_a_push_no_float32() -> None:
+    def plan(*overrides: str) -> Plan:
+        return make_plan(PlanRequest(load_recipe(QWEN, overrides), 2, 8, gpu("h100"), policy_servers=1))
+
+    whole, lora = plan(), plan("model.lora_rank = 8")
+    # Recomputed forward pass included, 4 parts of arithmetic become 3.
+    assert lora.prediction.phases["update"] == pytest.approx(whole.prediction.phases["update"] * 3 / 4)
+    assert lora.pushed_bytes == whole.pushed_bytes / 2
 
 
 def _write_run(folder: Path, *, waited: float, update: float, staleness: int = 0) -> None:
