@@ -65,8 +65,10 @@ def warm_start(
                 if first_lesson is not None:
                     save_policy(model, first_lesson, reading)
             knowledge = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
-            samples += _teach(server, builder, model, environment.split, settings.doubt, settings.seed + 1)
-            scores = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
+            scores = knowledge
+            if settings.doubt is not None:
+                samples += _teach(server, builder, model, environment.split, settings.doubt, settings.seed + 1)
+                scores = evaluate(server, builder, model, recipe, settings.evaluation_episodes)
             data_digest = server.data_digest()
         report = WarmstartReport(scores, knowledge, samples, time.monotonic() - began)
         if scores.success < settings.min_success:
@@ -148,6 +150,9 @@ def main(
     recipe: Annotated[Path, typer.Option(help="The recipe to warm up for: its tasks, prompt and step limit.")],
     env_url: Annotated[str, typer.Option(help="An env server that serves the recipe's environment.")],
     out: Annotated[Path, typer.Option(help="The model folder to write; it is replaced.")],
+    plan: Annotated[
+        str | None, typer.Option(help=f"What to teach: {', '.join(PLANS)}. The environment's own if not given.")
+    ] = None,
     first_lesson: Annotated[
         Path | None,
         typer.Option(help="Keep what the first lesson made in this folder; where it is there, take it from there."),
@@ -175,12 +180,8 @@ def main(
     What is not given is as it was for the policies that the demos start from.
     """
     loaded = load_recipe(recipe)
-    name = loaded.environments[0].name
-    if name not in PLANS:
-        raise WarmstartError(f"environment = {name!r}: the small policy can learn {', '.join(PLANS)}")
-    plan = PLANS[name]
     changes = PlanChanges(episodes, epochs, doubt, haste, min_success, evaluation_episodes, seed)
-    settings = changed(plan, changes)
+    settings = changed(_plan(plan, loaded.environments[0].name), changes)
     report = warm_start(loaded, env_url, out, settings, first_lesson)
     scores, knowledge = report.scores, report.knowledge
     print(
@@ -189,6 +190,16 @@ def main(
         f"lesson {knowledge.success:.1%} in {knowledge.mean_steps:.1f}, {knowledge.reward:.3f} "
         f"({knowledge.invalid:.1%}); {report.seconds:.0f} s"
     )
+
+
+def _plan(name: str | None, environment: str) -> WarmstartSettings:
+    """The plan of that name, or the environment's own. Raises `WarmstartError` where it is for another one."""
+    plan = PLANS.get(name or environment)
+    if plan is None or plan.environment != environment:
+        fitting = ", ".join(known for known, one in PLANS.items() if one.environment == environment)
+        remedy = f"take {fitting}" if fitting else "there is none for it"
+        raise WarmstartError(f"--plan {name or environment}: not a plan for {environment}; {remedy}")
+    return plan
 
 
 if __name__ == "__main__":

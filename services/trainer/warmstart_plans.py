@@ -1,4 +1,4 @@
-"""What the warm-up does for each environment: the plans that made the policies which the demos start from."""
+"""What a warm-up does: the plans that made the policies in configs/."""
 
 from dataclasses import dataclass, replace
 
@@ -21,15 +21,16 @@ class Lesson:
 class WarmstartSettings:
     """A whole warm-up."""
 
+    environment: str
     title: str
     """The environment as people write it."""
     story: str
     """What the policy has learnt, for its card."""
     knowledge: Lesson
     """The first lesson: what to do, from wherever a slip may have led."""
-    doubt: Lesson
+    doubt: Lesson | None
     """The second lesson: not to be sure of it. It leaves the knowledge, and makes the policy explore: many groups of
-    episodes then have both outcomes, which is what it learns from."""
+    episodes then have both outcomes, which is what it learns from. None where the first leaves enough to find out."""
     size: Size = DEFAULT_SIZE
     start: Start = PLAIN
     min_success: float = 0.2
@@ -51,11 +52,13 @@ class PlanChanges:
     seed: int
 
 
-SEARCHER = Teacher(Slips(0.15))
+HOUSEHOLD_SLIPS = Slips(0.15)
+SEARCHER = Teacher(HOUSEHOLD_SLIPS)
 SHOPPING_SLIPS = Slips(0.1, failed=0.0, never=("search[", "click[buy now]"))
 
 PLANS = {
     "alfworld": WarmstartSettings(
+        environment="alfworld",
         title="ALFWorld",
         story=(
             "learnt what to do from an expert that searches, and then, by label smoothing, never to be quite sure of it"
@@ -63,7 +66,18 @@ PLANS = {
         knowledge=Lesson(8000, SEARCHER, FitSettings(epochs=6)),
         doubt=Lesson(500, SEARCHER, FitSettings(epochs=1, learning_rate=1.5e-4, label_smoothing=0.1)),
     ),
+    "alfworld-wandering": WarmstartSettings(
+        environment="alfworld",
+        title="ALFWorld",
+        story=(
+            "learnt how to do things from an expert that looks for them anywhere, and has yet to find out where "
+            "things usually are"
+        ),
+        knowledge=Lesson(8000, Teacher(HOUSEHOLD_SLIPS, {"expert_style": "wandering"}), FitSettings(epochs=6)),
+        doubt=None,
+    ),
     "webshop": WarmstartSettings(
+        environment="webshop",
         title="WebShop",
         story=(
             "learnt what to do from an expert that knows what to buy, and then, from one in haste that often takes "
@@ -81,28 +95,33 @@ PLANS = {
         start=Start(word_scale=10, attention_to_same=0.7, copying=0.3, following=True),
     ),
 }
-"""By the environment's name."""
+"""By name; an environment's own is the plan of the policy that its demo starts from."""
 
 
 def changed(plan: WarmstartSettings, changes: PlanChanges) -> WarmstartSettings:
     """A plan with what somebody wants otherwise. The second lesson keeps its share of the episodes."""
-    first, second = plan.knowledge, plan.doubt
+    first = plan.knowledge
     if changes.episodes is not None:
-        share = second.episodes / first.episodes
         first = replace(first, episodes=changes.episodes)
-        second = replace(second, episodes=max(1, int(changes.episodes * share)))
     if changes.epochs is not None:
         first = replace(first, fit=replace(first.fit, epochs=changes.epochs))
+    return replace(
+        plan,
+        knowledge=first,
+        doubt=None if plan.doubt is None else _changed_doubt(plan.doubt, plan.knowledge.episodes, changes),
+        min_success=plan.min_success if changes.min_success is None else changes.min_success,
+        evaluation_episodes=changes.evaluation_episodes or plan.evaluation_episodes,
+        seed=changes.seed,
+    )
+
+
+def _changed_doubt(second: Lesson, first_episodes: int, changes: PlanChanges) -> Lesson:
+    if changes.episodes is not None:
+        share = second.episodes / first_episodes
+        second = replace(second, episodes=max(1, int(changes.episodes * share)))
     if changes.doubt is not None:
         second = replace(second, fit=replace(second.fit, label_smoothing=changes.doubt))
     if changes.haste is not None:
         options = {**second.teacher.options, "expert_style": "hasty", "expert_haste": changes.haste}
         second = replace(second, teacher=replace(second.teacher, options=options))
-    return replace(
-        plan,
-        knowledge=first,
-        doubt=second,
-        min_success=plan.min_success if changes.min_success is None else changes.min_success,
-        evaluation_episodes=changes.evaluation_episodes or plan.evaluation_episodes,
-        seed=changes.seed,
-    )
+    return second

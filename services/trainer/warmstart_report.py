@@ -58,7 +58,7 @@ class WarmstartReport:
     knowledge: Scores
     """After the first lesson."""
     samples: int
-    """Imitated steps of both lessons."""
+    """Imitated steps of all lessons."""
     seconds: float
 
 
@@ -83,7 +83,7 @@ def write_card(
         max_steps=environment.max_steps,
         temperature=recipe.evaluation.temperature,
         samples=report.samples,
-        episodes=settings.knowledge.episodes + settings.doubt.episodes,
+        episodes=settings.knowledge.episodes + (settings.doubt.episodes if settings.doubt else 0),
         seconds=report.seconds,
         recipe=recipe.name,
         environment=environment.name,

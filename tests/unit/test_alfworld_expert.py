@@ -48,11 +48,11 @@ def test_the_oracle_wins_from_any_state_that_random_play_leads_to(task_id: int) 
         assert episode.turn.won or stuck
 
 
-def play(task_id: str, seed: int) -> list[str]:
-    """The searching expert's episode, up to the literature's limit of 50 steps."""
+def play(task_id: str, seed: int, knows_homes: bool = True) -> list[str]:
+    """The searching expert's episode, or the wandering one's, up to the literature's limit of 50 steps."""
     game = compile_game(dataset().load(task_id))
     planner = Planner(game)
-    guide = Guide(planner, Searcher(planner, seed))
+    guide = Guide(planner, Searcher(planner, seed, knows_homes))
     episode = NativeEpisode(game)
     commands: list[str] = []
     while not episode.turn.won and len(commands) < 50:
@@ -70,6 +70,12 @@ def test_the_searching_expert_wins_within_fifty_steps() -> None:
     lengths = [len(play(task_id, seed=1)) for task_id in dataset().splits["valid_unseen"]]
     optimal = [len(dataset().load(task_id).walkthrough) for task_id in dataset().splits["valid_unseen"]]
     assert sum(lengths) > 1.15 * sum(optimal), "it plays as if it knew where things are"
+
+
+def test_the_wandering_expert_gets_there_but_needs_longer_than_the_searching_one() -> None:
+    tasks = dataset().splits["valid_unseen"][:40]
+    wandering = sum(len(play(task_id, 1, knows_homes=False)) for task_id in tasks)
+    assert wandering > 1.15 * sum(len(play(task_id, 1)) for task_id in tasks)
 
 
 def test_the_searching_expert_only_takes_what_it_has_seen() -> None:

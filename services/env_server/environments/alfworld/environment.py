@@ -93,8 +93,11 @@ class Coach:
     def __init__(self, compiled: "CompiledGame", options: AlfworldOptions) -> None:
         """Starts at the beginning of the game."""
         self._compiled = compiled
-        searching = options.expert_style == "searching"
-        self._searcher = Searcher(compiled.planner, options.expert_seed) if searching else None
+        self._searcher = (
+            Searcher(compiled.planner, options.expert_seed, knows_homes=options.expert_style == "searching")
+            if options.expert_style != "optimal"
+            else None
+        )
         self.reset()
 
     @property

@@ -35,11 +35,12 @@ OPTIONS = (
     Option("expert", "put expert_action and optimal_steps into info", False),
     Option(
         "expert_style",
-        "optimal knows where everything is; searching looks in likely places first, as a policy must",
+        "optimal knows where everything is; searching looks in likely places first, as a policy must; wandering looks "
+        "anywhere",
         "optimal",
-        ("optimal", "searching"),
+        ("optimal", "searching", "wandering"),
     ),
-    Option("expert_seed", "decides among places of about the same likelihood, for expert_style = searching", 0),
+    Option("expert_seed", "decides among places of about the same likelihood, for the others than optimal", 0),
 )
 
 

@@ -1,4 +1,7 @@
-"""The searching expert: plays like a person who does not know where things are, and looks in likely places first."""
+"""The searching expert: plays like a person who does not know where things are, and looks in likely places first.
+
+The wandering one knows homes no better than the game: to it, every place is as likely as any other.
+"""
 
 import hashlib
 import math
@@ -8,7 +11,7 @@ from dataclasses import replace
 from services.env_server.environments.alfworld.expert import Move, Planner
 from services.env_server.environments.alfworld.game import State
 from services.env_server.environments.alfworld.operators import Operator
-from services.env_server.environments.alfworld.whereabouts import whereabouts
+from services.env_server.environments.alfworld.whereabouts import Rates, whereabouts
 
 LOOKING = ("gotolocation", "openobject", "examinereceptacle")
 """Actions whose answer lists what a receptacle holds, if it is open."""
@@ -23,11 +26,15 @@ _WHIM = 0.6
 class Searcher:
     """Chooses moves from what has been seen. Holds nothing about an episode: what was seen is passed in."""
 
-    def __init__(self, planner: Planner, seed: int) -> None:
-        """``seed`` decides the order in which places of about the same likelihood are searched."""
+    def __init__(self, planner: Planner, seed: int, knows_homes: bool = True) -> None:
+        """``seed`` decides the order in which places of about the same likelihood are searched.
+
+        Without ``knows_homes`` all places are.
+        """
         self._planner = planner
         self._atlas = planner.atlas
         self._seed = seed
+        self._rates: Rates = whereabouts() if knows_homes else {}
 
     def sees(self, operator: Operator, after: State) -> frozenset[int]:
         """The receptacles whose contents the answer to an action tells."""
@@ -91,8 +98,7 @@ class Searcher:
     def _promise(self, receptacle: int, kinds: Iterable[str], closed: bool) -> float:
         """The logarithm of how likely a look is to succeed per command spent, with a whim of the seed's."""
         name = self._planner.game.things[receptacle].name
-        rates = whereabouts()
-        rate = max((rates.get(kind, {}).get(name.split(" ")[0], 0.0) for kind in kinds), default=0.0)
+        rate = max((self._rates.get(kind, {}).get(name.split(" ")[0], 0.0) for kind in kinds), default=0.0)
         digest = hashlib.blake2b(f"{self._seed}/{self._planner.game.source.task_id}/{name}".encode(), digest_size=8)
         chance = (int.from_bytes(digest.digest(), "big") + 1) / (2**64 + 2)
         return math.log(max(rate, _RARE) / (2 if closed else 1)) - _WHIM * math.log(-math.log(chance))

@@ -13,12 +13,15 @@ from services.env_server.environments.alfworld.game import kind_of
 from services.env_server.environments.alfworld.game_source import GameSource
 from services.env_server.environments.alfworld.pddl import parse_problem
 
+Rates = Mapping[str, Mapping[str, float]]
+"""Kind of object → kind of receptacle → share."""
+
 _LEAST = 0.004
 """Rates below this are left out."""
 
 
 @lru_cache(maxsize=1)
-def whereabouts() -> Mapping[str, Mapping[str, float]]:
+def whereabouts() -> Rates:
     """Kind of object → kind of receptacle → share of such receptacles that hold one at first.
 
     Only receptacles of rooms that have such an object at all are counted.
