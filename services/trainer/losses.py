@@ -56,6 +56,24 @@ class SurrogateSums:
         return torch.stack([*policies, self.behaviour_weight, self.capped]).double()
 
 
+@dataclass(frozen=True, slots=True)
+class SurrogateMeans:
+    """The same as means over steps."""
+
+    loss: float
+    kl_reference: float
+    kl_old: float
+    clipped: float
+    surprise: float
+    behaviour_weight: float
+    capped: float
+
+    @classmethod
+    def of(cls, sums: Tensor, steps: int) -> "SurrogateMeans":
+        """From `SurrogateSums.detached`, added up over ``steps`` steps."""
+        return cls(*(sums / steps).tolist())
+
+
 def surrogate(logprobs: ActionLogprobs, advantages: Tensor, kind: LossKind) -> SurrogateSums:
     """Equations 6 and 7, summed over steps. ``advantages`` has shape (B,): one for a step, shared by its tokens."""
     mask = logprobs.mask

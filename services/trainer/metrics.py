@@ -74,6 +74,7 @@ def step_metrics(
         "grad_norm": update.grad_norm,
         "learning_rate": update.learning_rate,
         **_critic_metrics(critic),
+        **_trust_region_metrics(update),
         "staleness_mean": tokens.staleness_mean,
         "staleness_max": tokens.staleness_max,
         "logprob_difference_mean": update.logprob_difference_mean,
@@ -94,6 +95,19 @@ def _critic_metrics(critic: CriticStats | None) -> Metrics:
         "explained_variance": critic.explained_variance,
         "value_mean": critic.value_mean,
         "critic_grad_norm": critic.grad_norm,
+    }
+
+
+def _trust_region_metrics(update: UpdateStats) -> Metrics:
+    found = update.trust_region
+    if found is None:
+        return {}
+    return {
+        "trpo_kl": found.kl,
+        "trpo_step_fraction": found.step_fraction,
+        "trpo_residual": found.residual,
+        "trpo_halvings": found.halvings,
+        "trpo_rejected": int(found.rejected),
     }
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from services.trainer.algorithms import LossKind
-from services.trainer.losses import ActionLogprobs, k3, surrogate
+from services.trainer.losses import ActionLogprobs, SurrogateSums, k3, surrogate
 from shared.recipe import RatioKind
 
 LENGTHS = [3, 1, 4, 2]
@@ -133,6 +133,66 @@ def test_equal_policies_give_minus_the_mean_advantage_no_kl_and_no_clipping() ->
         sums = surrogate(same, torch.tensor(ADVANTAGES, dtype=torch.float64), LossKind(ratio, 0.2, 0.2, 0.1))
         assert float(sums.loss) == pytest.approx(-sum(ADVANTAGES), abs=1e-12)
         assert float(sums.kl_reference) == float(sums.kl_old) == float(sums.clipped) == 0.0
+
+
+def weighed(ratio: RatioKind, cap: float) -> tuple[SurrogateSums, Tensor]:
+    """Two actions, of 2 tokens and of 1, with advantages 1 and −2; π_θ is π_old. Returns the sums and the gradient."""
+    mask = torch.tensor([[1.0, 1.0], [1.0, 0.0]], dtype=torch.float64)
+    # π_old / π_rollout by token: 4 and 1, then ½.
+    behind = torch.tensor([[math.log(4), 0.0], [math.log(0.5), 7.0]], dtype=torch.float64)
+    new = torch.full((2, 2), -1.0, dtype=torch.float64, requires_grad=True)
+    old = new.detach().clone().requires_grad_()
+    logprobs = ActionLogprobs(new, old, None, mask, rollout=old.detach() - behind)
+    sums = surrogate(logprobs, torch.tensor([1.0, -2.0], dtype=torch.float64), LossKind(ratio, 0.2, 0.2, 0.0, cap))
+    torch.autograd.backward(sums.loss)
+    assert new.grad is not None
+    return sums, new.grad
+
+
+@pytest.mark.parametrize(
+    ("ratio", "cap", "weights", "capped"),
+    [
+        (RatioKind.ACTION, 10.0, (2.0, 0.5), 0.0),  # √(4 · 1) = 2, and ½
+        (RatioKind.ACTION, 1.5, (1.5, 0.5), 1.0),
+        (RatioKind.SEQUENCE, 10.0, (4.0, 0.5), 0.0),
+        (RatioKind.TOKEN, 10.0, (2.5, 0.5), 0.0),  # (4 + 1) / 2
+        (RatioKind.TOKEN, 3.0, (2.0, 0.5), 0.5),  # (3 + 1) / 2, and half of the first action's tokens were cut
+    ],
+)
+def test_steps_are_weighed_by_how_much_likelier_they_are_than_where_they_were_sampled(
+    ratio: RatioKind, cap: float, weights: tuple[float, float], capped: float
+) -> None:
+    sums, gradient = weighed(ratio, cap)
+    assert float(sums.loss.detach()) == pytest.approx(-(weights[0] * 1.0 + weights[1] * -2.0))
+    assert float(sums.behaviour_weight) == pytest.approx(sum(weights))
+    assert float(sums.capped) == capped
+    if ratio is RatioKind.TOKEN:
+        assert gradient.tolist()[0] == pytest.approx([-min(4.0, cap) / 2, -0.5])
+    elif ratio is RatioKind.SEQUENCE:
+        assert gradient.tolist()[0] == pytest.approx([-weights[0], -weights[0]])
+    else:
+        assert gradient.tolist()[0] == pytest.approx([-weights[0] / 2, -weights[0] / 2])
+
+
+def test_no_gradient_flows_through_the_weights() -> None:
+    one = torch.ones(1, 1, dtype=torch.float64)
+    old = (-one).requires_grad_()
+    logprobs = ActionLogprobs((-one).requires_grad_(), old, None, one, rollout=-2 * one)
+    sums = surrogate(logprobs, one[0], LossKind(RatioKind.ACTION, 0.2, 0.2, 0.0, behaviour_cap=10.0))
+    (gradient,) = torch.autograd.grad(sums.loss, old)
+    # Of −w ρ Â only ρ = π_θ / π_old depends on π_old: d/dlog π_old gives + w ρ Â = e.
+    assert float(gradient) == pytest.approx(math.e)
+
+
+def test_without_a_cap_every_step_weighs_one_and_with_one_it_needs_the_rollouts_numbers() -> None:
+    p = made_up(0)
+    advantages = torch.tensor(ADVANTAGES, dtype=torch.float64)
+    for ratio in RatioKind:
+        sums = surrogate(p, advantages, LossKind(ratio, 0.2, 0.2, 0.0))
+        assert float(sums.behaviour_weight) == 4.0
+        assert float(sums.capped) == 0.0
+        with pytest.raises(ValueError, match=r"behaviour_cap = 2.0 needs the policy server's log-prob"):
+            surrogate(p, advantages, LossKind(ratio, 0.2, 0.2, 0.0, behaviour_cap=2.0))
 
 
 def test_k3_averages_to_the_true_divergence() -> None:

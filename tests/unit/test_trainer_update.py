@@ -9,7 +9,7 @@ import torch
 from transformers import LlamaForCausalLM
 
 from services.trainer.algorithms import make_algorithm
-from services.trainer.batching import Samples, make_samples, micro_batches
+from services.trainer.batching import Samples, make_samples, micro_batches, minibatch_plan
 from services.trainer.checkpoints import CheckpointStore, TrainerState, read_state
 from services.trainer.model import action_logprobs
 from services.trainer.optimizer_state import restore_optimizer, save_optimizer
@@ -151,7 +151,7 @@ def test_equal_samples_and_other_boundaries_share_a_row() -> None:
 
 def test_minibatches_hold_whole_episodes_and_every_sample_once_an_epoch(recipe: Recipe) -> None:
     samples = samples_of(recipe)
-    plan = updater_of(with_training(recipe, minibatches=3, epochs=2))._plan(samples, step=0)
+    plan = minibatch_plan(samples.episodes, minibatches=3, epochs=2, seed=(recipe.seed, 0))
     assert len(plan) == 6
     for epoch in (plan[:3], plan[3:]):
         assert sorted(np.concatenate(epoch).tolist()) == list(range(len(samples)))
