@@ -41,6 +41,7 @@ def create_app(settings: OrchestratorSettings, on_end: Callable[[BaseException |
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with connect_servers(_servers(settings)) as sets:
+            progress.connect(sets)
             app.state.progress = progress
             app.state.reachability = Reachability(settings.redis_url, sets)
             task = asyncio.create_task(work(sets), name="rollouts")

@@ -94,6 +94,10 @@ class EnvironmentPool:
             logger.error("not used: %s", _different("others", replica.url), extra={"url": replica.url})
         return same
 
+    def has_same_tasks(self, replica: Replica) -> bool | None:
+        """Whether a replica has the tasks that the others have; None where that is not known by now."""
+        return self._alike.of(replica)
+
     def _usable(self, replica: Replica) -> bool:
         """Sessions are opened only on replicas that are known to have the same tasks as the others."""
         if self._digests is None or self._alike.of(replica):

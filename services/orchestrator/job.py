@@ -61,5 +61,5 @@ async def serve_job(
         order = TaskOrder(task_sources(recipe.environments, players.descriptions, held_out=False), recipe.seed)
         patience = Patience(settings.trainer_deadline_s, resume_grace_s, settings.lease_s)
         work = Rollout(recipe, order, delivery, channel, leases, metrics, patience)
-        progress.begin(work)
+        progress.begin(work, players)
         return await work.run()

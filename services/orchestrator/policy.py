@@ -12,7 +12,6 @@ from shared.recipe import SamplingDefaults
 from shared.schemas.policy import FinishReason, GenerateRequest, GenerateResult, SamplingSettings, WeightState
 
 _STALE_WAIT_S = 0.05
-_NOT_OF_JOB = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,18 @@ async def any_weights(version: int, digest: str) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The weights that a policy server has."""
+
+    version: int
+    of_job: bool
+
+    def serves(self, least_version: int) -> bool:
+        """Whether they are the job's, and new enough."""
+        return self.of_job and self.version >= least_version
+
+
 class PolicyPool:
     """All policy servers together. One whose weights are too old, or another job's, is left out."""
 
@@ -54,11 +65,21 @@ class PolicyPool:
         self._replicas = replicas
         self._deadline_s = deadline_s
         self._of_job = of_job
-        self._versions = Knowledge(self._look)
+        self._weights = Knowledge(self._look)
 
     async def leave(self) -> None:
         """Ask no more servers for their weights."""
-        await self._versions.close()
+        await self._weights.close()
+
+    def held(self, replica: Replica, newest: int) -> Held | None:
+        """A replica's weights when last seen; None where they are not known.
+
+        Where they are not those of version ``newest`` or newer, it is looked at again soon.
+        """
+        held = self._weights.of(replica)
+        if held is None or not held.serves(newest):
+            self._weights.doubt(replica)
+        return held
 
     async def generate(self, prompt: list[int], sampling: Sampling, least_version: int, seed: int) -> GenerateResult:
         """Sample an action; all its tokens are of version ``least_version`` or newer.
@@ -98,30 +119,33 @@ class PolicyPool:
 
     async def _ask(self, body: bytes, least_version: int) -> Answer:
         def usable(replica: Replica) -> bool:
-            version = self._versions.of(replica)
-            if version is not None and version >= least_version:
-                return True
-            self._versions.doubt(replica)
-            return False
+            held = self.held(replica, least_version)
+            return held is not None and held.serves(least_version)
 
         try:
             return await self._replicas.ask("POST", "/v1/generate", body, usable=usable)
         except ServerUnavailableError as error:
             raise ServerUnavailableError(
-                f"{error}; wanted: version {least_version} or newer, there: {self._held()}"
+                f"{error}; wanted: version {least_version} or newer, there: {self._shown()}"
             ) from error
 
     def _compare(self, replica: Replica, version: int) -> None:
         """Whoever answers with another version than it had was given new weights, or started again."""
-        if self._versions.of(replica) != version:
-            self._versions.forget(replica)
+        held = self._weights.of(replica)
+        if held is None or held.version != version:
+            self._weights.forget(replica)
 
-    async def _look(self, replica: Replica) -> int:
+    async def _look(self, replica: Replica) -> Held:
         answer = await self._replicas.ask_only(replica, "/v1/weights", LOOK_TIMEOUT_S)
         state = WeightState.model_validate_json(answer)
-        return state.version if await self._of_job(state.version, state.digest) else _NOT_OF_JOB
+        return Held(state.version, await self._of_job(state.version, state.digest))
 
-    def _held(self) -> str:
-        versions = {replica.url: self._versions.of(replica) for replica in self._replicas.replicas}
-        shown = {None: "unknown", _NOT_OF_JOB: "weights of another job"}
-        return ", ".join(f"{url}: {shown.get(version, version)}" for url, version in versions.items()) or "no server"
+    def _shown(self) -> str:
+        held = {replica.url: self._weights.of(replica) for replica in self._replicas.replicas}
+        return ", ".join(f"{url}: {_told(one)}" for url, one in held.items()) or "no server"
+
+
+def _told(held: Held | None) -> str:
+    if held is None:
+        return "unknown"
+    return str(held.version) if held.of_job else "weights of another job"

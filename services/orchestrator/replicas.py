@@ -27,6 +27,7 @@ class Replica:
     in_flight: int = 0
     failures: int = 0
     """How often it could not be reached: whoever knows something of it knows it only until the next time."""
+    _answered: bool = False
     _failures_in_a_row: int = 0
     _down_until: float = 0.0
 
@@ -40,6 +41,13 @@ class Replica:
         """It could not be reached a moment ago: others go first."""
         return time.monotonic() < self._down_until
 
+    @property
+    def reachable(self) -> bool | None:
+        """Whether it could be reached when last tried; None before the first try."""
+        if self._failures_in_a_row:
+            return False
+        return True if self._answered else None
+
     def count_failure(self) -> None:
         """It could not be reached. The more often in a row, the longer others go first."""
         pause = min(_DOWN_FIRST_S * 2.0**self._failures_in_a_row, _DOWN_MOST_S)
@@ -49,7 +57,7 @@ class Replica:
 
     def count_answer(self) -> None:
         """It was reached."""
-        self._failures_in_a_row, self._down_until = 0, 0.0
+        self._answered, self._failures_in_a_row, self._down_until = True, 0, 0.0
 
 
 class Membership:

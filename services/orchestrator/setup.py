@@ -39,6 +39,7 @@ class Players:
     """Everything that playing episodes takes."""
 
     environments: EnvironmentPool
+    policy: PolicyPool
     by_environment: dict[str, EpisodePlayer]
     """Name of the environment → who plays it."""
     descriptions: dict[str, EnvironmentDescription]
@@ -75,7 +76,7 @@ async def open_players(recipe: Recipe, sets: ServerSets, of_job: OfJob = any_wei
             )
             for wanted, builder in zip(recipe.environments, builders, strict=True)
         }
-        yield Players(environments, by_environment, await environments.describe())
+        yield Players(environments, policy, by_environment, await environments.describe())
 
 
 def task_sources(

@@ -5,6 +5,8 @@ from enum import StrEnum
 from typing import Protocol
 
 from services.orchestrator.metrics import OrchestratorMetrics
+from services.orchestrator.replica_status import EnvReplicaStatus, PolicyReplicaStatus, env_replicas, policy_replicas
+from services.orchestrator.setup import Players, ServerSets
 from shared.schemas.environment import Message
 
 
@@ -65,6 +67,8 @@ class Status(Message):
     buffer_bytes: int
     uptime_s: float
     environments: dict[str, EnvironmentStatus]
+    env_replicas: list[EnvReplicaStatus]
+    policy_replicas: list[PolicyReplicaStatus]
 
 
 class Work(Protocol):
@@ -86,32 +90,38 @@ class Progress:
         """Counters of the job at work, or of the latest."""
         self._job: str | None = None
         self._started = time.monotonic()
+        self._sets: ServerSets | None = None
         self._work: Work | None = None
+        self._players: Players | None = None
         self._ended = False
         self._reason = ""
+
+    def connect(self, sets: ServerSets) -> None:
+        """These are the servers."""
+        self._sets = sets
 
     def start(self, job: str, metrics: OrchestratorMetrics) -> None:
         """A job is taken up; its counters begin at zero."""
         self._job, self.metrics = job, metrics
-        self._work, self._ended, self._reason = None, False, ""
+        self._work, self._players, self._ended, self._reason = None, None, False, ""
 
-    def begin(self, work: Work) -> None:
+    def begin(self, work: Work, players: Players) -> None:
         """The servers are there; the rollouts begin."""
-        self._work = work
+        self._work, self._players = work, players
         self._reason = ""
 
     def wait(self, reason: str) -> None:
         """The job cannot go on for now."""
-        self._work, self._reason = None, reason
+        self._work, self._players, self._reason = None, None, reason
 
     def end(self, error: BaseException | None) -> None:
         """The rollouts are over."""
-        self._ended = True
+        self._ended, self._players = True, None
         self._reason = "" if error is None else f"{type(error).__name__}: {error}"
 
     def idle(self) -> None:
         """The job is over, and there is no other."""
-        self._job, self._work, self._ended, self._reason = None, None, False, ""
+        self._job, self._work, self._players, self._ended, self._reason = None, None, None, False, ""
 
     @property
     def phase(self) -> Phase:
@@ -133,6 +143,8 @@ class Progress:
         """Everything about now."""
         metrics = self.metrics
         running = [] if self._work is None else self._work.running
+        version = None if self._work is None else self._work.policy_version
+        sets, players = self._sets, self._players
 
         def gauge(name: str) -> int:
             return int(metrics.registry.get_sample_value(name) or 0)
@@ -141,7 +153,7 @@ class Progress:
             job=self._job,
             phase=self.phase,
             reason=self._reason,
-            policy_version=None if self._work is None else self._work.policy_version,
+            policy_version=version,
             running=[GroupPlace(step=step, index=index) for step, index in running],
             episodes_in_flight=gauge("gagpo_orchestrator_episodes_in_flight"),
             groups_added=int(metrics.total(metrics.groups_added)),
@@ -155,6 +167,8 @@ class Progress:
             buffer_bytes=gauge("gagpo_orchestrator_buffer_bytes"),
             uptime_s=time.monotonic() - self._started,
             environments={name: _environment_status(metrics, name) for name in metrics.environments},
+            env_replicas=[] if sets is None else env_replicas(sets, players),
+            policy_replicas=[] if sets is None else policy_replicas(sets, players, version),
         )
 
 
