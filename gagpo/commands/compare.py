@@ -45,7 +45,7 @@ def compare(
         console.print(f"report {write_report(loaded, runs, folder)}")
         failed = [run.name for run in wanted if run.state() is RunState.FAILED]
         if failed:
-            console.print(f"{len(failed)} runs failed: {', '.join(failed)}", style="red")
+            console.print(f"{len(failed)} of {len(wanted)} runs failed: {', '.join(failed)}", style="red")
             raise typer.Exit(1)
 
 

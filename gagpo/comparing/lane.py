@@ -27,6 +27,7 @@ from gagpo.training.phases import evaluate, train, write_report
 from gagpo.training.progress import Silence
 from gagpo.training.run_folder import RunFolderError
 from gagpo.training.tasks import TaskDataError
+from shared.files import write_atomically
 from shared.recipe import Recipe
 from shared.weights_digest import digest_of_folder
 
@@ -68,7 +69,7 @@ def _make(run: PlannedRun, folder: StudyFolder, keeper: ServerKeeper) -> None:
     redis_folder = place.path / "redis"
     with start_redis(redis_folder) as redis:
         if evaluated and not place.before.exists():
-            shutil.copyfile(_untrained(run, folder, keeper), place.before)
+            write_atomically(place.before, _untrained(run, folder, keeper).read_bytes())
         train(keeper.servers, place, redis.url, Silence())
         if evaluated:
             evaluate(keeper.servers, place.recipe, place.after, None)
