@@ -8,6 +8,7 @@ from gagpo.comparing.estimate import AROUND_TRAINING_S, estimates
 from gagpo.comparing.planning import PlannedRun, RunState, StudyFolder, chosen, claim, plan_runs
 from gagpo.comparing.run_record import add_attempt, read_record
 from gagpo.comparing.study import Study, StudyError, load_study
+from gagpo.stack import ServerSettings
 from gagpo.training.run_folder import RunFolderError
 from shared.recipe import GagpoSettings, GrpoSettings, load_recipe
 
@@ -175,6 +176,17 @@ def test_a_changed_run_that_is_being_trained_stays_where_it_is(tmp_path: Path) -
     with before.folder.lock(), pytest.raises(RunFolderError, match="another process"):
         claim(changed, folder)
     assert before.state() is RunState.UNFINISHED
+
+
+def test_runs_share_servers_unless_the_servers_would_serve_something_else(tmp_path: Path) -> None:
+    def servers(run: PlannedRun) -> ServerSettings:
+        return ServerSettings.of(run.recipe, {})
+
+    gagpo, grpo, *_ = planned(tmp_path)
+    assert servers(gagpo) == servers(grpo)
+    for change in ("prompt.max_tokens=900", 'model.path="other"'):
+        other, *_ = planned(tmp_path, STUDY.replace("evaluation.episodes=5", change.replace('"', "'")))
+        assert servers(gagpo) != servers(other), change
 
 
 def test_only_some_variants_can_be_chosen(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from gagpo.comparing.planning import PlannedRun, StudyFolder, claim, plan_runs
 from gagpo.comparing.report import write_report
 from gagpo.comparing.run_data import RunData, StepRecord, read_steps
 from gagpo.comparing.run_record import add_attempt
+from gagpo.comparing.running import share_done
 from gagpo.comparing.statistics import estimate, paired_difference
 from gagpo.comparing.study import Study, load_study
 from shared.schemas.evaluation import EnvironmentFigures, EvaluationReport, Interval, StepsToOptimum
@@ -265,6 +266,14 @@ def test_a_report_of_nothing_says_what_is_missing(tmp_path: Path) -> None:
     text = write_report(study, runs, folder).read_text()
     assert text.count(" is new") == 9
     assert "### Methods" not in text
+
+
+def test_how_far_a_run_is_goes_by_its_budget(tmp_path: Path) -> None:
+    _, [run, *_], folder = planned(tmp_path)
+    claim(run, folder)
+    assert share_done(run) == 0
+    run.folder.metrics.write_text("".join(json.dumps(step(number, 0.5)) + "\n" for number in range(3)))
+    assert share_done(run) == 0.75, "300 of 400 environment steps"
 
 
 def test_a_line_that_is_still_being_written_is_left_out(tmp_path: Path) -> None:
