@@ -57,6 +57,7 @@ def create_app(settings: EnvServerSettings) -> FastAPI:
     app = FastAPI(title="gagpo env server", version="1", description=DESCRIPTION, lifespan=lifespan)
     for router in (environments.router, sessions.router, health.router, websocket.router):
         app.include_router(router)
+    install_openapi(app)
     install_service(
         app,
         service="env",
@@ -65,7 +66,6 @@ def create_app(settings: EnvServerSettings) -> FastAPI:
         registry=metrics.registry,
         max_body_bytes=None,  # the routes read their bodies themselves, up to a setting of their own
     )
-    install_openapi(app)
     return app
 
 

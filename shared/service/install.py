@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 from shared.problems import install_problem_handlers
 from shared.service.auth import Access, BearerAuth
 from shared.service.limits import MAX_BODY_BYTES, BodyLimit
+from shared.service.openapi import document_tokens
 from shared.service.requests import RequestRecord
 from shared.service.stopping import StoppingAnswer
 from shared.service.tokens import Tokens
@@ -26,7 +27,8 @@ def install_service(
 
     ``service`` is the word in the metrics' names; ``registry`` gets the count of requests. A limit of None is for an
     app whose routes bound what they read by themselves. Without any token for the service's scopes everybody may use
-    it: `shared.service.listening_host` keeps it to this machine then.
+    it: `shared.service.listening_host` keeps it to this machine then. An app that has an ``openapi`` of its own sets it
+    before this, which adds what tokens open.
     """
     install_problem_handlers(app)
     # The last one added is the outermost.
@@ -34,5 +36,6 @@ def install_service(
         app.add_middleware(BodyLimit, most_bytes=max_body_bytes)
     if any(tokens.open(scope) for rule in access for scope in rule.scopes):
         app.add_middleware(BearerAuth, tokens=tokens, access=access)
+        document_tokens(app, access)
     app.add_middleware(StoppingAnswer)
     app.add_middleware(RequestRecord, service=service, registry=registry)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import schemathesis
 from prometheus_client.parser import text_string_to_metric_families
 from redis import Redis
 from websockets.exceptions import InvalidStatus
@@ -107,6 +108,24 @@ def test_a_path_is_opened_by_its_scope_alone(running: Running, name: str, method
                 assert client.request(method, path, headers=bearer(TOKENS[other])).status_code == 403, other
         for token in (TOKENS[scope], EVERY):
             assert client.request(method, path, headers=bearer(token)).status_code not in (401, 403, 500)
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_the_document_names_the_scheme_and_the_scopes_and_tells_the_truth(running: Running, name: str) -> None:
+    document = httpx.get(f"{running.url(name)}/openapi.json", headers=bearer(EVERY), timeout=30).json()
+    assert [(one["type"], one["scheme"]) for one in document["components"]["securitySchemes"].values()] == [
+        ("http", "bearer")
+    ]
+    (scope,) = {scope for _, _, scope in PATHS[name]}
+    for path, item in document["paths"].items():
+        for operation in item.values():
+            guarded = path not in ("/healthz", "/readyz", "/metrics")
+            assert operation.get("security") == ([{"token": [scope]}] if guarded else None), path
+            assert ("401" in operation["responses"]) is guarded
+    listed = next(path for method, path, _ in PATHS[name] if method == "GET")
+    schema = schemathesis.openapi.from_url(f"{running.url(name)}/openapi.json", headers=bearer(EVERY))
+    token = {"Authorization": f"Bearer {TOKENS[scope]}"}  # so spelt, it is tried without and with another, too
+    schema[listed]["GET"].Case().call_and_validate(headers=token, timeout=30)
 
 
 def test_the_socket_asks_for_the_token_as_well(running: Running) -> None:
