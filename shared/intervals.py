@@ -32,11 +32,8 @@ def rate_interval(clusters: Sequence[Sequence[float]]) -> Interval:
     The effective size is the number of independent values whose mean would vary as much as this one does
     (E. L. Korn and B. I. Graubard, 1998); at least the clusters and at most the values are counted.
     """
-    values, tasks = sum(map(len, clusters)), len(clusters)
     rate = fmean(chain.from_iterable(clusters))
-    variance = _variance_of_mean(clusters, rate)
-    effective = rate * (1 - rate) / variance if variance > 0 else tasks
-    size = min(max(effective, tasks), values)
+    size = _effective_size(clusters, rate)
     return wilson_interval(rate * size, size)
 
 
@@ -57,6 +54,15 @@ def pass_at_k(episodes: int, won: int, k: int) -> float:
     1 − C(n−c, k) / C(n, k) of M. Chen et al. (arXiv 2107.03374); k is at most the number of episodes.
     """
     return 1.0 - math.comb(episodes - won, k) / math.comb(episodes, k)
+
+
+def _effective_size(clusters: Sequence[Sequence[float]], rate: float) -> float:
+    values, tasks = sum(map(len, clusters)), len(clusters)
+    alone = rate * (1 - rate)
+    if tasks == 1 or alone == 0:  # nothing tells how much a task's episodes resemble one another
+        return tasks
+    variance = _variance_of_mean(clusters, rate)
+    return min(max(alone / variance, tasks), values) if variance > 0 else values
 
 
 def _variance_of_mean(clusters: Sequence[Sequence[float]], mean: float) -> float:

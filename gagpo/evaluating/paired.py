@@ -41,8 +41,8 @@ def value_test(pairs: Pairs) -> PairedTest:
     differences = _differences(pairs)
     moved = differences[differences != 0]
     better, worse = _moved(pairs)
-    p = 1.0
-    if len(moved):
+    p = 1.0  # as it is for a single pair, either of whose signs is as far from zero
+    if len(moved) > 1:
         found = stats.permutation_test(
             (moved,),
             lambda values, axis: np.mean(values, axis=axis),

@@ -1,15 +1,17 @@
-"""One episode: prompt, sample, step, until the environment or a limit ends it."""
+"""One episode of the policy servers: prompt, sample, step, until the environment or a limit ends it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from services.orchestrator.environments import EnvironmentPool, Session
 from services.orchestrator.policy import PolicyPool, Sampling
-from shared.prompting import PromptBuilder, PromptTooLongError
+from services.orchestrator.turns import PlayedEpisode, Turn, play_turns
+from shared.prompting import EpisodePrompts, PromptBuilder
 from shared.schemas.environment import Observation
 from shared.schemas.policy import GenerateResult
-from shared.trajectory import Episode, EpisodeEnd, Step
+from shared.trajectory import Episode, Step
 
 
 class EpisodePlayer:
@@ -20,9 +22,7 @@ class EpisodePlayer:
     ) -> None:
         """The pools have to be open while this is used."""
         self._environments = environments
-        self._policy = policy
-        self._prompts = prompts
-        self._sampling = sampling
+        self._sampler = Sampler(policy, prompts, sampling)
 
     async def play(self, session: Session, least_version: int, seeds: "TurnSeeds") -> Episode:
         """Play a fresh session to its end; every token is of ``least_version`` or newer.
@@ -30,38 +30,8 @@ class EpisodePlayer:
         Raises `ServerProblemError` or `ServerUnavailableError` when it cannot be finished, and `PromptTooLongError`
         when not even the first prompt fits.
         """
-        now: Observation = session.first
-        prompts = self._prompts.start(now.observation, now.info)
-        steps: list[Step] = []
-        end: EpisodeEnd | None = None
-        while end is None:
-            try:
-                prompt = prompts.render(now.observation, now.admissible_actions)
-            except PromptTooLongError:
-                if not steps:
-                    raise  # an episode of no steps would teach nothing and hide a wrong setting
-                end = EpisodeEnd.PROMPT_LIMIT
-                break
-            sampled = await self._policy.generate(prompt, self._sampling, least_version, seeds.at(len(steps)))
-            action = self._prompts.action(sampled.token_ids)
-            after = await self._environments.step(session, action, now.step_index)
-            steps.append(_step(now, prompt, sampled, action, after.reward, _flag(after, "valid_action", True)))
-            prompts.record(now.observation, action)
-            if after.terminated:
-                end = EpisodeEnd.TERMINATED
-            elif after.truncated:
-                end = EpisodeEnd.STEP_LIMIT
-            now = after
-        optimal = session.first.info.get("optimal_steps")
-        return Episode(
-            steps=tuple(steps),
-            end=end,
-            final_state_key=now.state_key,
-            won=_flag(now, "won", False),
-            score=_score(now, steps),
-            optimal_steps=optimal if isinstance(optimal, int) and not isinstance(optimal, bool) else None,
-            final_observation=now.observation,
-        )
+        actor = self._sampler.start(session.first, least_version, seeds)
+        return _episode(await play_turns(self._environments, session, actor))
 
 
 class TurnSeeds:
@@ -76,30 +46,71 @@ class TurnSeeds:
         return int(np.random.SeedSequence([*self._key, turn]).generate_state(1)[0] >> 1)
 
 
-def _step(
-    seen: Observation, prompt: list[int], sampled: GenerateResult, action: str, reward: float, valid: bool
-) -> Step:
-    return Step(
-        observation=seen.observation,
-        action=action,
-        state_key=seen.state_key,
-        prompt_token_ids=np.array(prompt, dtype=np.int32),
-        token_ids=np.array(sampled.token_ids, dtype=np.int32),
-        logprobs=np.array(sampled.logprobs, dtype=np.float32),
-        policy_versions=np.array(sampled.policy_versions, dtype=np.int32),
-        reward=reward,
-        valid_action=valid,
-        true_state=seen.true_state or "",
+@dataclass(frozen=True, slots=True)
+class SampledMove:
+    """An action that a policy server sampled."""
+
+    action: str
+    prompt: Sequence[int]
+    """Token ids."""
+    sampled: GenerateResult
+
+
+@dataclass(frozen=True, slots=True)
+class Sampler:
+    """How a policy is asked for the actions of one environment."""
+
+    policy: PolicyPool
+    prompts: PromptBuilder
+    sampling: Sampling
+
+    def start(self, first: Observation, least_version: int, seeds: TurnSeeds) -> "SamplingActor":
+        """Who acts in an episode that begins with ``first``."""
+        return SamplingActor(self, self.prompts.start(first.observation, first.info), least_version, seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingActor:
+    """A policy in one episode."""
+
+    sampler: Sampler
+    prompts: EpisodePrompts[list[int]]
+    least_version: int
+    seeds: TurnSeeds
+
+    async def act(self, now: Observation, turn: int) -> SampledMove:
+        """The move of a turn. Raises what `PolicyPool.generate` raises, and `PromptTooLongError`."""
+        how = self.sampler
+        prompt = self.prompts.render(now.observation, now.admissible_actions)
+        sampled = await how.policy.generate(prompt, how.sampling, self.least_version, self.seeds.at(turn))
+        action = how.prompts.action(sampled.token_ids)
+        self.prompts.record(now.observation, action)
+        return SampledMove(action, prompt, sampled)
+
+
+def _episode(played: PlayedEpisode[SampledMove]) -> Episode:
+    return Episode(
+        steps=tuple(map(_step, played.turns)),
+        end=played.end,
+        final_state_key=played.last.state_key,
+        won=played.won,
+        score=played.score,
+        optimal_steps=played.optimal_steps,
+        final_observation=played.last.observation,
     )
 
 
-def _score(end: Observation, steps: Sequence[Step]) -> float:
-    score = end.info.get("score")
-    if isinstance(score, int | float) and not isinstance(score, bool):
-        return float(score)
-    return sum(step.reward for step in steps)
-
-
-def _flag(observation: Observation, name: str, default: bool) -> bool:
-    value = observation.info.get(name, default)
-    return value if isinstance(value, bool) else default
+def _step(turn: Turn[SampledMove]) -> Step:
+    seen, sampled = turn.seen, turn.move.sampled
+    return Step(
+        observation=seen.observation,
+        action=turn.move.action,
+        state_key=seen.state_key,
+        prompt_token_ids=np.array(turn.move.prompt, dtype=np.int32),
+        token_ids=np.array(sampled.token_ids, dtype=np.int32),
+        logprobs=np.array(sampled.logprobs, dtype=np.float32),
+        policy_versions=np.array(sampled.policy_versions, dtype=np.int32),
+        reward=turn.after.reward,
+        valid_action=turn.valid,
+        true_state=seen.true_state or "",
+    )

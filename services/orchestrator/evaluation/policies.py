@@ -4,10 +4,9 @@ import random
 from dataclasses import dataclass
 from typing import Protocol
 
-from services.orchestrator.episode import TurnSeeds
-from services.orchestrator.policy import PolicyPool, Sampling
+from services.orchestrator.episode import Sampler, SamplingActor, TurnSeeds
 from services.orchestrator.turns import Actor
-from shared.prompting import EMPTY_ACTION, ActionFormat, EpisodePrompts, PromptBuilder, parse_action, task_text
+from shared.prompting import EMPTY_ACTION, ActionFormat, PromptBuilder, parse_action, task_text
 from shared.schemas.environment import Observation
 
 _BLANK = "<query>"
@@ -38,40 +37,30 @@ class Policy(Protocol):
 class SampledPolicy:
     """A model behind policy servers, prompted and sampled as in training."""
 
-    def __init__(self, pool: PolicyPool, prompts: PromptBuilder, sampling: Sampling) -> None:
-        """The pool has to be open while this is used."""
-        self._pool = pool
-        self._prompts = prompts
-        self._sampling = sampling
+    def __init__(self, sampler: Sampler) -> None:
+        """Its policy pool has to be open while this is used."""
+        self._sampler = sampler
 
     def start(self, first: Observation, seeds: TurnSeeds) -> Actor[EvaluatedMove]:
         """See `Policy`."""
-        return _SampledEpisode(self, self._prompts.start(first.observation, first.info), seeds)
-
-    async def sample(self, prompt: list[int], seed: int) -> EvaluatedMove:
-        """One move. Raises what `PolicyPool.generate` raises."""
-        sampled = await self._pool.generate(prompt, self._sampling, 0, seed)
-        action, answer = self._prompts.action(sampled.token_ids), self._prompts.answer_text(sampled.token_ids)
-        return EvaluatedMove(
-            action=action,
-            answer=None if answer == action else answer,
-            tokens=len(sampled.token_ids),
-            prompt_tokens=len(prompt),
-            versions=(min(sampled.policy_versions), max(sampled.policy_versions)),
-        )
+        return _SampledEpisode(self._sampler.start(first, 0, seeds), self._sampler.prompts)
 
 
 @dataclass(frozen=True, slots=True)
 class _SampledEpisode:
-    policy: SampledPolicy
-    prompts: EpisodePrompts[list[int]]
-    seeds: TurnSeeds
+    actor: SamplingActor
+    prompts: PromptBuilder
 
     async def act(self, now: Observation, turn: int) -> EvaluatedMove:
-        prompt = self.prompts.render(now.observation, now.admissible_actions)
-        move = await self.policy.sample(prompt, self.seeds.at(turn))
-        self.prompts.record(now.observation, move.action)
-        return move
+        move = await self.actor.act(now, turn)
+        sampled, answer = move.sampled, self.prompts.answer_text(move.sampled.token_ids)
+        return EvaluatedMove(
+            action=move.action,
+            answer=None if answer == move.action else answer,
+            tokens=len(sampled.token_ids),
+            prompt_tokens=len(move.prompt),
+            versions=(min(sampled.policy_versions), max(sampled.policy_versions)),
+        )
 
 
 class UniformPolicy:

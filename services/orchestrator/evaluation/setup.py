@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 from services.orchestrator.environments import EnvironmentPool, SetupError
+from services.orchestrator.episode import Sampler
 from services.orchestrator.evaluation.policies import ExpertFollower, Policy, SampledPolicy, UniformPolicy
 from services.orchestrator.http import ReplicaSet
 from services.orchestrator.policy import OfJob, PolicyPool, Sampling, any_weights
@@ -73,7 +74,8 @@ def _sampled(
     pool: PolicyPool, wanted: EnvironmentSettings, tokenizer: PolicyTokenizer, temperature: float
 ) -> SampledPolicy:
     builder = PromptBuilder(wanted.prompt, tokenizer)
-    return SampledPolicy(pool, builder, Sampling.of(wanted.sampling, builder.stop_token_ids, temperature))
+    sampling = Sampling.of(wanted.sampling, builder.stop_token_ids, temperature)
+    return SampledPolicy(Sampler(pool, builder, sampling))
 
 
 def _these_weights(digest: str | None) -> OfJob:
