@@ -150,4 +150,4 @@ def _value(value: float, unit: Unit) -> str:
         case Unit.SECONDS:
             return f"{value:.0f}"
         case Unit.NUMBER:
-            return f"{value:.3g}"
+            return f"{value:#.3g}".rstrip(".")

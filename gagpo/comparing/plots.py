@@ -18,6 +18,9 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 """Okabe and Ito's, which colour-blind people tell apart, in an order of contrast."""
 _STYLES = ("-", "--", "-.", ":")
 _COLUMNS = 3
+_LEGEND_COLUMNS = 6
+_MARGIN = 12.0
+"""Percentage points shown above and below the learning curves: bands of few seeds are wider than anything to see."""
 
 
 def plot_family(base: BaseNumbers, variants: Sequence[VariantNumbers], title: str, prefix: Path) -> list[Path]:
@@ -35,11 +38,13 @@ def _plot_learning(base: BaseNumbers, variants: Sequence[VariantNumbers], title:
     for place, variant in enumerate(variants):
         if (curve := variant.curves.get(SUCCESS.key)) is not None:
             _draw(curves, curve, SUCCESS, place, f"{variant.label} ({len(variant.runs)})")
+    heights = [float(height) for line in curves.lines for height in line.get_ydata()] or [0.0, 100.0]
+    limits = max(0.0, min(heights) - _MARGIN), min(100.0, max(heights) + _MARGIN)
     curves.axhline(100 * base.threshold, color="grey", linewidth=0.8, linestyle=":")
     curves.axvline(base.early_steps, color="grey", linewidth=0.8, linestyle=":")
-    curves.set(xlabel="environment steps learnt from", ylabel="%", ylim=(0, 100), title="Training success (runs)")
-    curves.legend(loc="lower right", frameon=False, fontsize="small")
+    curves.set(xlabel="environment steps learnt from", ylabel="%", ylim=limits, title="Training success (runs)")
     _draw_ends(ends, base, variants)
+    figure.legend(*curves.get_legend_handles_labels(), loc="outside lower center", ncols=_LEGEND_COLUMNS, frameon=False)
     _finish(figure, [curves, ends], title, out)
 
 
@@ -74,8 +79,8 @@ def _plot_course(variants: Sequence[VariantNumbers], title: str, out: Path) -> N
         panel.set_visible(False)
     for panel in grid[-1]:
         panel.set_xlabel("environment steps learnt from")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(6, len(labels) or 1), frameon=False)
+    handles = panels[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower center", ncols=_LEGEND_COLUMNS, frameon=False)
     _finish(figure, panels, title, out)
 
 
