@@ -81,6 +81,10 @@ class AsyncClient:
         """As `Client.resume`."""
         return await self._ask(calls.resume(job))
 
+    async def delete(self, job: str) -> None:
+        """As `Client.delete`."""
+        await self._ask(calls.delete(job))
+
     async def checkpoints(self, job: str) -> Sequence[Checkpoint]:
         """As `Client.checkpoints`."""
         return (await self._ask(calls.checkpoints(job))).checkpoints

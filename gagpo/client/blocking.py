@@ -91,6 +91,10 @@ class Client:
         """Queue a failed or cancelled job again; it goes on from its last checkpoint."""
         return self._ask(calls.resume(job))
 
+    def delete(self, job: str) -> None:
+        """Forget a job that is over, and delete its files on the server, checkpoints included."""
+        self._ask(calls.delete(job))
+
     def checkpoints(self, job: str) -> Sequence[Checkpoint]:
         """A job's checkpoints, the newest last."""
         return self._ask(calls.checkpoints(job)).checkpoints

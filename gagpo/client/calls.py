@@ -76,6 +76,11 @@ def resume(job: str) -> Call[Job]:
     return Call("POST", job_path(job, "resume"), Job.model_validate_json)
 
 
+def delete(job: str) -> Call[None]:
+    """``DELETE /v1/jobs/{id}``."""
+    return Call("DELETE", job_path(job), _nothing)
+
+
 def checkpoints(job: str) -> Call[CheckpointList]:
     """``GET /v1/jobs/{id}/checkpoints``."""
     return Call("GET", job_path(job, "checkpoints"), CheckpointList.model_validate_json)
@@ -115,6 +120,10 @@ def checkpoint_folder(job: str, version: int) -> Path:
 def job_path(job: str, *rest: str) -> str:
     """A path below a job; an id with a slash in it stays one part, and is refused by the server."""
     return "/".join(["/v1/jobs", *(quote(part, safe="") for part in (job, *rest))])
+
+
+def _nothing(_: bytes) -> None:
+    """The answer has no body."""
 
 
 def _text(body: bytes) -> str:

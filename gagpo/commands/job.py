@@ -128,6 +128,14 @@ def resume(job: JobId, server: Server = None) -> None:
 
 
 @app.command()
+def delete(job: JobId, server: Server = None) -> None:
+    """Forget a job that is over, and delete its files on the server, checkpoints included: there is no way back."""
+    with _client(server) as client:
+        client.delete(job)
+        err.print(f"{job} is deleted", markup=False)
+
+
+@app.command()
 def download(
     job: JobId,
     server: Server = None,

@@ -5,7 +5,7 @@ from shared.buffer.connection import EvictionPolicyError, check_eviction_policy,
 from shared.buffer.events import AsyncEventReader, AsyncEventWriter, Event, EventReader, EventWriter
 from shared.buffer.groups import BufferState, BufferTimeoutError, GroupReader, GroupWriter, ReleasedStepError
 from shared.buffer.job import AsyncJobChannel, JobChannel
-from shared.buffer.job_records import IllegalTransitionError, JobConflictError, UnknownJobError
+from shared.buffer.job_records import IllegalTransitionError, JobConflictError, JobNotOverError, UnknownJobError
 from shared.buffer.jobs import AsyncJobStore, JobStore
 from shared.buffer.keys import JobKeys
 from shared.buffer.leases import GroupLeases, GroupPlace
@@ -30,6 +30,7 @@ __all__ = [
     "JobChannel",
     "JobConflictError",
     "JobKeys",
+    "JobNotOverError",
     "JobStore",
     "ReleasedStepError",
     "UnknownJobError",

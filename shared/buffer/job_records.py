@@ -23,6 +23,7 @@ from shared.schemas.job import TRANSITIONS, Job, JobState
 
 ADD = (Path(__file__).parent / "add_job.lua").read_text()
 CHANGE = (Path(__file__).parent / "change_job.lua").read_text()
+REMOVE = (Path(__file__).parent / "remove_job.lua").read_text()
 
 STATE_EVENT = "state"
 """Kind of the event that tells of a change of state; its payload has ``state``, ``before`` and ``reason``."""
@@ -52,6 +53,16 @@ class IllegalTransitionError(Exception):
         self.job = job
         self.before = before
         self.to = to
+
+
+class JobNotOverError(Exception):
+    """A job that is not over can't be removed."""
+
+    def __init__(self, job: str, state: JobState) -> None:
+        """The job stays, in ``state``."""
+        super().__init__(f"job {job} is {state.value} and can't be removed before it is over")
+        self.job = job
+        self.state = state
 
 
 class JobRecord(BaseModel):
@@ -129,6 +140,21 @@ def changed(job: str, to: JobState, outcome: Sequence[bytes]) -> None:
         raise UnknownJobError(job)
     if verdict == b"illegal":
         raise IllegalTransitionError(job, JobState(before.decode()), to)
+
+
+def remove_call(job: str) -> tuple[list[str], list[Argument]]:
+    """Keys and arguments of the script `REMOVE`."""
+    over = [state.value for state in JobState if state.over]
+    return [JOBS, JOBS_ORDER, *JobKeys(job).lasting], [job, f",{','.join(over)},"]
+
+
+def removed(job: str, outcome: Sequence[bytes]) -> None:
+    """What the script `REMOVE` answered. Raises `UnknownJobError` or `JobNotOverError`."""
+    verdict, before = outcome
+    if verdict == b"unknown":
+        raise UnknownJobError(job)
+    if verdict == b"illegal":
+        raise JobNotOverError(job, JobState(before.decode()))
 
 
 def status_keys(order: Sequence[bytes]) -> list[str]:

@@ -10,12 +10,15 @@ from shared.buffer.connection import connect, connect_async
 from shared.buffer.job_records import (
     ADD,
     CHANGE,
+    REMOVE,
     add_call,
     added,
     assemble,
     change_call,
     changed,
     newest_first,
+    remove_call,
+    removed,
     state_of,
     status_keys,
     whose_turn,
@@ -33,6 +36,7 @@ class JobStore:
         self._redis = connect(redis_url)
         self._add = self._redis.register_script(ADD)
         self._change = self._redis.register_script(CHANGE)
+        self._remove = self._redis.register_script(REMOVE)
 
     def close(self) -> None:
         """Close the connections."""
@@ -47,6 +51,14 @@ class JobStore:
         """Change a job's state. Raises `UnknownJobError`, and `IllegalTransitionError` when that may not be."""
         keys, arguments = change_call(job, to, reason)
         changed(job, to, self._change(keys=keys, args=arguments))
+
+    def remove(self, job: str) -> None:
+        """Forget a job that is over: its record, groups and events. Its files stay.
+
+        Raises `UnknownJobError`, and `JobNotOverError`.
+        """
+        keys, arguments = remove_call(job)
+        removed(job, self._remove(keys=keys, args=arguments))
 
     def all(self) -> list[Job]:
         """All jobs, the newest first."""
@@ -86,6 +98,7 @@ class AsyncJobStore:
         self._redis: AsyncRedis = connect_async(redis_url)
         self._add = self._redis.register_script(ADD)
         self._change = self._redis.register_script(CHANGE)
+        self._remove = self._redis.register_script(REMOVE)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -104,6 +117,14 @@ class AsyncJobStore:
         """Change a job's state. Raises `UnknownJobError`, and `IllegalTransitionError` when that may not be."""
         keys, arguments = change_call(job, to, reason)
         changed(job, to, await self._change(keys=keys, args=arguments))
+
+    async def remove(self, job: str) -> None:
+        """Forget a job that is over: its record, groups and events. Its files stay.
+
+        Raises `UnknownJobError`, and `JobNotOverError`.
+        """
+        keys, arguments = remove_call(job)
+        removed(job, await self._remove(keys=keys, args=arguments))
 
     async def all(self) -> list[Job]:
         """All jobs, the newest first."""

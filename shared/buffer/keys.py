@@ -90,6 +90,24 @@ class JobKeys:
         """Sorted set: the orchestrators at work on the job, by when (ms) they count as gone."""
         return self._key("makers")
 
+    @property
+    def lasting(self) -> list[str]:
+        """All of them but the figures, which expire by themselves; the state first."""
+        return [
+            self.state,
+            self.recipe,
+            self.groups,
+            self.seen,
+            self.held_bytes,
+            self.frontier,
+            self.wanted,
+            self.events,
+            self.policy_version,
+            self.weights,
+            self.leases,
+            self.makers,
+        ]
+
     def figures(self, step: int) -> str:
         """Hash: group index → its figures, until all groups of the training step are there and somebody sums them."""
         return self._key(f"figures:{step}")

@@ -120,6 +120,22 @@ def test_a_job_behind_another_is_cancelled_resumed_and_cancelled_again(
     assert told.splitlines()[-1] == "behind cancelled after 0 of 2 training steps: cancelled by request"
 
 
+async def test_a_job_that_is_over_is_deleted(system: JobSystem, running: str, client: Client, server: str) -> None:
+    code, _, refused = gagpo("delete", running, server=server)
+    assert (code, "cancel it first" in refused) == (1, True)
+    for name in ("one", "two", "three"):
+        client.submit(system.recipe(), name)
+        client.cancel(name)
+    client.delete("one")
+    async with AsyncClient(server) as other:
+        await other.delete("two")
+        with pytest.raises(JobError) as again:
+            await other.delete("two")
+    assert again.value.type == "/problems/unknown-job"
+    assert gagpo("delete", "three", server=server) == (0, "", "three is deleted\n")
+    assert not {"one", "two", "three"} & {job.id for job in client.list()}
+
+
 def test_a_watch_over_cut_connections_misses_nothing_and_repeats_nothing(seen: list[JobEvent], client: Client) -> None:
     assert seen == list(client.watch(JOB))
     assert [event.payload["step"] for event in seen if event.kind == "step"] == list(range(STEPS))

@@ -65,6 +65,28 @@ def test_jobs_wait_for_their_turn_train_and_leave_checkpoints(
     assert "gagpo_trainer_jobs_submitted_total 2.0" in text
 
 
+def test_a_deleted_job_leaves_nothing_and_its_id_is_free(system: JobSystem, trainer: TrainerUnderTest) -> None:
+    job, folder = "brief", system.runs / "brief"
+    trainer.submit(system.recipe(steps=2), job).raise_for_status()
+    trainer.wait_for(job, JobState.RUNNING)
+    refused = httpx.delete(f"{trainer.jobs}/{job}", timeout=30)
+    assert (refused.status_code, refused.json()["type"]) == (409, "/problems/job-not-over")
+    assert f"POST /v1/jobs/{job}/cancel" in refused.json()["detail"]
+    system.add_groups(job, range(1))
+    trainer.wait_for_version(job, 1)
+    trainer.post(f"{job}/cancel").raise_for_status()
+    assert folder.is_dir()
+    gone = httpx.delete(f"{trainer.jobs}/{job}", timeout=30)  # its worker still has to end
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert not [one.name for one in system.runs.iterdir() if job in one.name]
+    for answer in (httpx.delete(f"{trainer.jobs}/{job}"), httpx.get(f"{trainer.jobs}/{job}")):
+        assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-job")
+    assert trainer.submit(system.recipe(steps=9), job).status_code == 201, "the id is free for another recipe"
+    assert trainer.show(job).policy_version == 0
+    trainer.post(f"{job}/cancel").raise_for_status()
+    assert httpx.delete(f"{trainer.jobs}/{job}", timeout=30).status_code == 204
+
+
 def _check_metrics_of_a_step(trainer: TrainerUnderTest) -> None:
     give_up = time.monotonic() + 20
     while "gagpo_trainer_step_seconds{" not in (text := httpx.get(f"{trainer.process.url}/metrics").text):

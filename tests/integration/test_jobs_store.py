@@ -14,11 +14,13 @@ from shared.buffer import (
     IllegalTransitionError,
     JobChannel,
     JobConflictError,
+    JobNotOverError,
     JobStore,
     UnknownJobError,
 )
 from shared.recipe import Recipe
 from shared.schemas.job import TRANSITIONS, JobState
+from tests.training import add_groups, training_group
 
 RECIPE = Recipe.model_validate(
     {"name": "maze", "model": {"path": "/models/tiny"}, "environments": [{"name": "maze"}], "training": {"steps": 7}}
@@ -173,6 +175,48 @@ async def test_of_many_who_change_a_job_at_once_one_succeeds(store: JobStore, se
     assert await stores[0].recipe("two") == RECIPE
     for one in stores:
         await one.close()
+
+
+@pytest.mark.parametrize("state", JobState)
+def test_only_a_job_that_is_over_is_removed_and_then_nothing_of_it_is_left(
+    store: JobStore, server: RedisServer, state: JobState
+) -> None:
+    for job in ("one", "two"):
+        store.add(job, RECIPE)
+        for step in PATHS[state] if job == "one" else ():
+            store.transition(job, step)
+        add_groups(server.url, job, [training_group(0, 0)])
+        channel = JobChannel(server.url, job)
+        channel.announce_weights(1, "digest")
+        channel.set_policy_version(1)
+    kept = set(store._redis.keys("gagpo:*"))
+    if state.over:
+        store.remove("one")
+        assert [job.id for job in store.all()] == ["two"]
+        expiring = {key for key in store._redis.keys("gagpo:one:*") if store._redis.ttl(key) > 0}
+        assert (
+            set(store._redis.keys("gagpo:*")) == {key for key in kept if not key.startswith(b"gagpo:one:")} | expiring
+        )
+        assert all(key.startswith(b"gagpo:one:figures:") for key in expiring)
+        with pytest.raises(UnknownJobError):
+            store.remove("one")
+        assert store.add("one", RECIPE.model_copy(update={"seed": 5})), "the id is free again"
+        assert EventReader(server.url, "one").read()[0].payload["state"] == "queued"
+    else:
+        with pytest.raises(JobNotOverError, match=f"job one is {state} and can't be removed before it is over"):
+            store.remove("one")
+        assert set(store._redis.keys("gagpo:*")) == kept
+
+
+async def test_the_asyncio_store_removes_alike(store: JobStore, server: RedisServer) -> None:
+    store.add("one", RECIPE)
+    other = AsyncJobStore(server.url)
+    with pytest.raises(JobNotOverError):
+        await other.remove("one")
+    store.transition("one", JobState.CANCELLED)
+    await other.remove("one")
+    assert store.get("one") is None
+    await other.close()
 
 
 def test_jobs_outlive_redis(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """The files of a job."""
 
 import os
+import secrets
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -33,6 +35,13 @@ class RunFolder(RunFiles):
         """Make the folder and write the recipe."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         save_recipe(recipe, self.recipe)
+
+    def remove(self) -> None:
+        """Delete everything, if there is anything. It is out of the way at once, whatever becomes of the deletion."""
+        if self.path.exists():
+            doomed = self.path.with_name(f".deleted-{self.job}-{secrets.token_hex(4)}")
+            self.path.rename(doomed)
+            shutil.rmtree(doomed)
 
     def checkpoints(self) -> list[Checkpoint]:
         """Every checkpoint, the newest last."""

@@ -1,5 +1,7 @@
 """The parts of a running trainer service, for its routes."""
 
+import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from fastapi import Request
@@ -11,12 +13,16 @@ from services.trainer.server.run_folder import RunFolder
 from services.trainer.server.servers import Servers
 from services.trainer.server.settings import TrainerSettings
 from services.trainer.server.supervisor import Supervisor
-from shared.buffer import AsyncEventReader, AsyncJobStore
+from services.trainer.server.worker_process import folder_lock
+from shared.buffer import AsyncEventReader, AsyncJobStore, JobNotOverError
 from shared.problems import ProblemError
 from shared.schemas.job import Job
 
 STEP_EVENT = "step"
 """Kind of the event with a training step's metrics."""
+
+_AFTER_STOP_S = 2.0
+"""How long after its deadline a process that is being stopped may take to be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,7 @@ class TrainerService:
         """The job of that id. Raises a 404 problem."""
         found = await self.store.get(job)
         if found is None:
-            detail = f"id = {job!r}: there is no such job; GET /v1/jobs lists those there are."
-            raise ProblemError(404, "unknown-job", "There is no such job", detail)
+            raise unknown_job(job)
         return found
 
     async def latest_step(self, job: str) -> dict[str, JsonValue]:
@@ -47,9 +52,35 @@ class TrainerService:
             await events.close()
         return {} if latest is None else latest.payload
 
+    async def remove(self, job: Job) -> None:
+        """Forget a job that is over, and delete its files once its processes have ended.
+
+        Raises `JobNotOverError`, `UnknownJobError`, and a 503 problem where the processes take too long.
+        """
+        if not job.state.over:
+            raise JobNotOverError(job.id, job.state)
+        folder = self.folder(job)
+        async with AsyncExitStack() as stack:
+            try:
+                async with asyncio.timeout(self.settings.stop_deadline_s + _AFTER_STOP_S):
+                    await stack.enter_async_context(folder_lock(folder.lock_file))
+            except TimeoutError as error:
+                detail = f"job {job.id} is {job.state.value}, and its processes have not ended yet; try again."
+                raise ProblemError(
+                    503, "job-stopping", "The job is still being stopped", detail, headers={"Retry-After": "5"}
+                ) from error
+            await self.store.remove(job.id)
+            await asyncio.to_thread(folder.remove)
+
     def folder(self, job: Job) -> RunFolder:
         """Where the job's files lie."""
         return RunFolder(self.settings.run_folder(job.id))
+
+
+def unknown_job(job: str) -> ProblemError:
+    """The 404 problem of an id that no job has."""
+    detail = f"id = {job!r}: there is no such job; GET /v1/jobs lists those there are."
+    return ProblemError(404, "unknown-job", "There is no such job", detail)
 
 
 def trainer(request: Request) -> TrainerService:

@@ -29,7 +29,7 @@ from services.trainer.server.worker_process import (
     start_process,
     worker_command,
 )
-from shared.buffer import AsyncEventReader, AsyncEventWriter, AsyncJobStore, IllegalTransitionError
+from shared.buffer import AsyncEventReader, AsyncEventWriter, AsyncJobStore, IllegalTransitionError, UnknownJobError
 from shared.recipe import Recipe
 from shared.schemas.job import JobState
 
@@ -98,7 +98,8 @@ class Supervisor:
 
     async def _work_on(self, job: str) -> None:
         recipe = await self._store.recipe(job)
-        assert recipe is not None, "a job is stored together with its recipe"
+        if recipe is None:
+            return  # it was cancelled and deleted meanwhile
         folder = RunFolder(self._settings.run_folder(job))
         try:
             folder.prepare(recipe)
@@ -107,7 +108,7 @@ class Supervisor:
             async with folder_lock(folder.lock_file) as lock:
                 await self._store.transition(job, JobState.RUNNING)
                 await self._train(folder, recipe, lock)
-        except IllegalTransitionError as error:
+        except (IllegalTransitionError, UnknownJobError) as error:
             logger.info("%s: somebody changed it meanwhile", error, extra={"job": job})
         except asyncio.CancelledError:
             await self._change(job, JobState.RUNNING, JobState.INTERRUPTED, "the trainer service was stopped")

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response, status
 
-from services.trainer.server.service import TrainerService, trainer
+from services.trainer.server.service import TrainerService, trainer, unknown_job
 from services.trainer.server.submission import fit, new_id, notes, read_recipe
-from shared.buffer import AsyncEventWriter, IllegalTransitionError, JobConflictError
+from shared.buffer import AsyncEventWriter, IllegalTransitionError, JobConflictError, JobNotOverError, UnknownJobError
 from shared.problems import ProblemError
 from shared.recipe import Recipe
 from shared.schemas.job import Job, JobDetail, JobList, JobState, JobSubmission
@@ -47,7 +47,8 @@ async def show(job_id: str, service: Service) -> JobDetail:
     """One job with its recipe and the metrics of its latest training step."""
     job = await service.job(job_id)
     recipe = await service.store.recipe(job.id)
-    assert recipe is not None, "a job is stored together with its recipe"
+    if recipe is None:
+        raise unknown_job(job.id)  # it was deleted meanwhile
     metrics = await service.latest_step(job.id)
     return JobDetail(**job.model_dump(), recipe=recipe.model_dump(mode="json"), metrics=metrics)
 
@@ -70,6 +71,24 @@ async def resume(job_id: str, service: Service) -> Job:
         remedy = "only a failed or cancelled job can be resumed; to train on, submit a recipe with more training.steps"
         await _change(service, job, JobState.QUEUED, "resumed by request", remedy)
     return await service.job(job_id)
+
+
+@router.delete("/{job_id}", status_code=status.HTTP_204_NO_CONTENT)
+async def delete(job_id: str, service: Service) -> None:
+    """Forget a job that is over, and delete its files, checkpoints included.
+
+    409 while it is not over, 503 while its processes have not ended yet.
+    """
+    job = await service.job(job_id)
+    try:
+        await service.remove(job)
+    except JobNotOverError as error:
+        detail = f"job {job.id} is {error.state.value}: cancel it first (POST /v1/jobs/{job.id}/cancel)."
+        raise ProblemError(
+            409, "job-not-over", "The job is not over", detail, extra={"state": error.state.value}
+        ) from error
+    except UnknownJobError as error:  # somebody else was faster
+        raise unknown_job(job.id) from error
 
 
 async def _submit(body: JobSubmission, service: TrainerService) -> tuple[Job, bool]:
@@ -110,6 +129,8 @@ async def _tell(service: TrainerService, job: str, recipe: Recipe) -> None:
 async def _change(service: TrainerService, job: Job, to: JobState, reason: str, remedy: str) -> None:
     try:
         await service.store.transition(job.id, to, reason)
+    except UnknownJobError as error:
+        raise unknown_job(job.id) from error
     except IllegalTransitionError as error:
         if error.before is to:  # somebody else was faster
             return
