@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from services.trainer.algorithms import make_algorithm
 from services.trainer.batching import Samples, make_samples
 from services.trainer.losses import ActionLogprobs, surrogate
+from services.trainer.model import load_policy
 from services.trainer.update import Updater
 from shared.recipe import Recipe, parse_recipe
 from shared.trajectory import Step
@@ -125,10 +126,27 @@ def plain_update(recipe: Recipe, samples: Samples, batch: int = 32) -> Callable[
     return update
 
 
-def trainer_update(recipe: Recipe, samples: Samples) -> Callable[[], None]:
+def trainer_update(
+    recipe: Recipe, samples: Samples, policy: PreTrainedModel, reference: PreTrainedModel | None
+) -> Callable[[], None]:
     """The trainer's own update."""
-    updater = Updater(recipe, make_algorithm(recipe).loss, new_model(), new_model())
+    updater = Updater(recipe, make_algorithm(recipe).loss, policy, reference)
     return lambda: void(updater.update(samples, step=0))
+
+
+def compare_trust_region(policy: Path, episodes: int, steps: int, rounds: int) -> None:
+    """Print what a training step by ``update = "trpo"`` takes on a real policy, against the clipped update."""
+    samples = made_up_samples(episodes, steps)
+    print(f"{policy}: {len(samples)} samples, {samples.tokens / len(samples):.0f} tokens each")
+    clipped = 0.0
+    for kind in ('"ppo"', '"trpo"', '"trpo"\ntrust_region.fisher_share = 0.1'):
+        table = f"\n[algorithm]\nkl_coefficient = 0.0\nupdate = {kind}"
+        recipe = parse_recipe(RECIPE.format(tokens=8192, old="trainer") + table, "benchmark", Path())
+        model = load_policy(recipe.model.model_copy(update={"path": policy}))
+        taken = seconds(trainer_update(recipe, samples, model, None), rounds)
+        clipped = clipped or taken
+        shown = kind.replace("\n", ", ")
+        print(f"update = {shown}: {taken:.2f} s a training step, {taken / clipped:.1f} times the clipped update")
 
 
 def void(_: object) -> None:
@@ -153,7 +171,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=11)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tokens", type=int, nargs="+", default=[2048, 8192], help="micro batch sizes to try")
+    parser.add_argument("--trpo", type=Path, metavar="POLICY", help="time the trust region on this policy instead")
     options = parser.parse_args()
+    if options.trpo is not None:
+        compare_trust_region(options.trpo, options.episodes, options.steps, options.rounds)
+        return
     samples = made_up_samples(options.episodes, options.steps)
     recipes = {
         (old, tokens): parse_recipe(RECIPE.format(tokens=tokens, old=old), "benchmark", Path())
@@ -165,7 +187,7 @@ def main() -> None:
     print(f"plain loop: {plain:.2f} s, {samples.tokens / plain:.0f} tokens/s")
     for name, shown in (("prompts grow", samples), ("prompts differ", apart(samples))):
         for (old, tokens), recipe in recipes.items():
-            taken = seconds(trainer_update(recipe, shown), options.rounds)
+            taken = seconds(trainer_update(recipe, shown, new_model(), new_model()), options.rounds)
             print(
                 f"{name}, old_logprobs = {old}, micro batches of {tokens}: {taken:.2f} s, "
                 f"{samples.tokens / taken:.0f} tokens/s, {plain / taken:.2f} times the plain loop"

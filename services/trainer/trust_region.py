@@ -67,7 +67,7 @@ class TrustRegionUpdate:
         Raises `FloatingPointError` for gradients that are no numbers.
         """
         (everything,) = plan
-        divergence = self._divergence(samples)
+        divergence = self._divergence(samples, everything)
         weights = divergence.weights()
         before = SurrogateMeans.of(
             self._objective.gradients(samples, everything, known, untouched=True), len(everything)
@@ -76,7 +76,7 @@ class TrustRegionUpdate:
         norm = float(gradient.norm())
         if not math.isfinite(norm):
             raise FloatingPointError(f"the gradient's norm is {norm}: raise algorithm.kl_coefficient")
-        step, residual = self._natural_step(divergence, gradient)
+        step, residual = self._natural_step(self._divergence(samples, self._fisher_rows(samples)), gradient)
         old = {name: weight.detach().clone() for name, weight in weights.items()}
         for halvings in range(self._settings.line_search_steps + 1):
             fraction = 0.5**halvings
@@ -104,12 +104,18 @@ class TrustRegionUpdate:
         scale = math.sqrt(2 * settings.max_kl / twice_kl) if twice_kl > 0 else 0.0
         return _split(scale * found.x, weights), found.residual
 
-    def _divergence(self, samples: Samples) -> TokenDivergence:
+    def _fisher_rows(self, samples: Samples) -> Rows:
+        """The samples of every so many episodes: they come group by group, so that all tasks are among them."""
+        episodes = np.unique(samples.episodes)
+        chosen = np.linspace(0, len(episodes), math.ceil(self._settings.fisher_share * len(episodes)), endpoint=False)
+        return np.flatnonzero(np.isin(samples.episodes, episodes[chosen.astype(np.int64)]))
+
+    def _divergence(self, samples: Samples, rows: Rows) -> TokenDivergence:
         def passes() -> Iterator[MicroBatch]:
-            return self._objective.micro_batches(samples, np.arange(len(samples)))
+            return self._objective.micro_batches(samples, rows)
 
         objective = self._objective
-        return TokenDivergence(objective.policy, objective.temperature, passes, int(samples.mask.sum()))
+        return TokenDivergence(objective.policy, objective.temperature, passes, int(samples.mask[rows].sum()))
 
 
 def _take_gradient(weights: Weights) -> Tensor:

@@ -78,6 +78,10 @@ class TrustRegionSettings(Section):
     damping: float = Field(default=0.1, ge=0.0)
     """Multiple of the identity that is added to the Fisher matrix."""
 
+    fisher_share: float = Field(default=1.0, gt=0.0, le=1.0)
+    """Share of a training step's episodes that the Fisher matrix is taken over: nearly all of the time goes into its
+    products. The gradient and the line search always see every episode."""
+
     line_search_steps: int = Field(default=10, ge=1)
     """How often the step is halved before it is given up."""
 

@@ -39,9 +39,11 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def divergence_of(model: Any, samples: Samples = SAMPLES, budget: int = 1000) -> TokenDivergence:
+def divergence_of(
+    model: Any, samples: Samples = SAMPLES, budget: int = 1000, temperature: float = 0.7
+) -> TokenDivergence:
     passes = partial(micro_batches, samples, np.arange(len(samples)), budget)
-    return TokenDivergence(model, 0.7, lambda: iter(passes()), int(samples.mask.sum()))
+    return TokenDivergence(model, temperature, lambda: iter(passes()), int(samples.mask.sum()))
 
 
 def updater_of(recipe: Recipe, model: Any, reference: Any = None, world: World | None = None) -> Updater:
@@ -173,6 +175,22 @@ def test_micro_batches_leave_the_step_alone() -> None:
         moved.append(torch.cat([weight.flatten() for weight in all_weights(model)]))
     step = moved[0] - torch.cat([weight.flatten() for weight in all_weights(exact_model(0))])
     assert float((moved[0] - moved[1]).norm()) <= 1e-8 * float(step.norm())
+
+
+def test_the_fisher_matrix_may_be_of_a_share_of_the_episodes_while_all_are_held_to_the_bound() -> None:
+    samples = exact_samples(episodes=(2, 1, 3, 1, 2, 2, 1, 1))
+    moved = []
+    for share in (1.0, 0.25):
+        model = exact_model(0)
+        updater = updater_of(exact_recipe(TRPO, NO_KL, f"algorithm.trust_region.fisher_share = {share}"), model)
+        stats = updater.update(samples, step=0)
+        assert stats.trust_region is not None
+        assert not stats.trust_region.rejected
+        old = {f"model.{name}": weight for name, weight in exact_model(0).state_dict().items()}
+        assert stats.trust_region.kl == pytest.approx(divergence_of(model, samples, temperature=1.0).kl_from(old))
+        assert stats.trust_region.kl <= 0.01
+        moved.append(torch.cat([weight.flatten() for weight in all_weights(model)]))
+    assert not torch.equal(*moved)
 
 
 def bandit(model: GPT2LMHeadModel, worth: Tensor, draws: int, seed: int) -> tuple[Samples, float]:
