@@ -34,6 +34,7 @@ class MeasuredStep(BaseModel):
     seconds_wait: float
     seconds_old_logprobs: float
     seconds_update: float
+    seconds_critic: float = 0.0
     seconds_push: float
     seconds_checkpoint: float
     seconds_total: float
@@ -122,7 +123,14 @@ def _training(run: MeasuredRun, work: Workload, processes: int) -> TrainingCosts
     update_s = sum(step.seconds_update for step in steps) / computed
     known_s = sum(step.seconds_old_logprobs for step in steps) / (computed / work.epochs)
     other = [
-        step.seconds_total - step.seconds_wait - step.seconds_old_logprobs - step.seconds_update - step.seconds_push
+        step.seconds_total
+        - (
+            step.seconds_wait
+            + step.seconds_old_logprobs
+            + step.seconds_update
+            + step.seconds_critic
+            + step.seconds_push
+        )
         for step in steps
     ]
     # Without a pass to measure: a third of forward and backward.

@@ -25,7 +25,7 @@ class MemoryNeed:
     key_values: float
     """For the requests that one policy server has in flight."""
     trainer_weights: float
-    """Weights, gradients, and the reference model where it is a second one."""
+    """Weights and gradients, of a critic too, and the reference model where it is one more."""
     optimizer: float
     activations: float
     """Of one micro batch, logits included."""
@@ -58,9 +58,10 @@ def memory_need(
     ``adapters`` is the number of weights in LoRA adapters, 0 where all weights are trained.
     """
     weights, trained = size.parameters * number_bytes, (adapters or size.parameters) * TRAINED_BYTES
+    networks = 2 if work.critic_epochs else 1  # a critic is the policy's network once more
     # Kept as they compute: weights that are frozen, which are the reference too; else the reference, which needs no
     # gradients, and a copy of the policy where that is not float32.
-    copies = 1 if adapters else int(work.reference) + int(number_bytes < TRAINED_BYTES)
+    copies = networks if adapters else int(work.reference) + networks * int(number_bytes < TRAINED_BYTES)
     computing = weights * copies
     kept = RECOMPUTED_BYTES * size.layers + ACTIVATION_BYTES if recompute else ACTIVATION_BYTES * size.layers
     actions = micro_batch_tokens * work.answer_tokens / (work.prompt_tokens + work.answer_tokens)
@@ -71,7 +72,7 @@ def memory_need(
         * (work.prompt_tokens + work.answer_tokens)
         * size.key_value_bytes(number_bytes)
         / tensor_parallel,
-        trainer_weights=(2 * trained + computing) / training_processes,
-        optimizer=2 * trained / training_processes,
+        trainer_weights=(networks * 2 * trained + computing) / training_processes,
+        optimizer=networks * 2 * trained / training_processes,
         activations=micro_batch_tokens * size.hidden * kept * number_bytes / 2 + logits,
     )

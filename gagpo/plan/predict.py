@@ -51,10 +51,10 @@ class Prediction:
     @property
     def bottleneck(self) -> str:
         """The longest phase on the critical path."""
-        training = ("log-probs", "update", "push", "checkpoint", "other")
+        training = [name for name in self.phases if name not in tuple(Station)]
         trained_s = sum(self.phases[name] for name in training)
         if self.overlapped:
-            names = training if trained_s > self.rollout_s else tuple(Station)
+            names = training if trained_s > self.rollout_s else list(Station)
             return max(names, key=lambda name: self.phases[name])
         return max(self.phases, key=lambda name: self.phases[name])
 
@@ -83,12 +83,15 @@ def predict(work: Workload, costs: UnitCosts, weight_bytes: float, resources: Re
 
 
 def _training(work: Workload, costs: UnitCosts, weight_bytes: float, processes: int) -> dict[str, float]:
-    tokens = work.trained_tokens * work.computed_share
-    tokens /= speed_up(processes)
+    computed = work.computed_share / speed_up(processes)
+    tokens, judged = work.trained_tokens * computed, work.judged_tokens * computed
     forward_passes = int(work.old_logprobs) + int(work.reference)
+    judging = costs.training.forward_token_s + work.critic_epochs * costs.training.update_token_s
+    critic = {"critic": judged * judging} if work.critic_epochs else {}
     return {
         "log-probs": forward_passes * tokens * costs.training.forward_token_s,
         "update": work.epochs * tokens * costs.training.update_token_s,
+        **critic,
         "push": costs.push.seconds(weight_bytes),
         "other": costs.training.fixed_s,
     }

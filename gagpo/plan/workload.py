@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass
 
-from shared.recipe import OldLogprobs, Recipe
+from shared.recipe import OldLogprobs, PpoSettings, Recipe
 
 _TURNS_SHARE = 2 / 3
 """Mean length of an episode as a share of its step limit, where nothing was measured: between a policy that is lost
@@ -42,6 +42,8 @@ class Workload:
     """Whether the trainer computes log π_old itself."""
     reference: bool
     """Whether there is a KL term, which takes log π_ref."""
+    critic_epochs: int
+    """Passes of a critic's update; 0 without a critic."""
     checkpoint_every: int
     measured: bool
     """Whether lengths and token counts come from a run."""
@@ -74,6 +76,11 @@ class Workload:
     def trained_tokens(self) -> float:
         """Prompt and action tokens of the samples that are trained on, in one epoch."""
         return self.samples * self.signal_share * (self.prompt_tokens + self.answer_tokens)
+
+    @property
+    def judged_tokens(self) -> float:
+        """Prompt tokens that a critic sees, of all samples, in one pass."""
+        return self.samples * self.prompt_tokens if self.critic_epochs else 0.0
 
     def episode_turns(self, rng: random.Random) -> list[int]:
         """A length for each episode: ``cut_share`` of them at the limit, the others spread evenly about their mean."""
@@ -115,6 +122,7 @@ def workload_of(recipe: Recipe, turns: float | None = None) -> Workload:
         epochs=recipe.training.epochs,
         old_logprobs=recipe.training.old_logprobs is OldLogprobs.TRAINER,
         reference=recipe.algorithm.kl_coefficient > 0,
+        critic_epochs=recipe.algorithm.critic.epochs if isinstance(recipe.algorithm, PpoSettings) else 0,
         checkpoint_every=recipe.training.checkpoint_every,
         measured=False,
     )

@@ -76,7 +76,7 @@ def undisturbed(redis_url: str, recipe: Path, tmp_path_factory: pytest.TempPathF
     return run, endpoint
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_a_ppo_job_trains_policy_and_critic(undisturbed: tuple[Path, WeightEndpoint]) -> None:
     run, endpoint = undisturbed
     digests = [digest for _, digest in endpoint.history]
@@ -141,6 +141,29 @@ def test_two_processes_teach_a_critic_as_one_does_and_one_goes_on_from_their_che
     with start_trainer("again", recipe, again, redis_url, endpoint.url) as trainer:
         assert trainer.wait(START_S) == 0, trainer.log.read_text()
     assert_same_training(straight, again, first=1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_in_bfloat16_with_adapters_the_critic_has_a_float32_head_and_adapters_of_its_own(
+    redis_url: str, endpoint: WeightEndpoint, tmp_path: Path
+) -> None:
+    write_tiny_model(tmp_path / "model")
+    file = write_recipe(tmp_path, steps=2)
+    model = 'path = "model"\ndtype = "bfloat16"\nlora_rank = 4'
+    file.write_text(file.read_text().replace('path = "model"', model) + PPO)
+    add_groups(redis_url, "bfloat16", GROUPS[:8])
+    run = tmp_path / "run"
+    with start_trainer("bfloat16", file, run, redis_url, endpoint.url) as trainer:
+        assert trainer.wait(START_S) == 0, trainer.log.read_text()
+    first, second = metrics_of(run)
+    assert first["value_loss"] > 0
+    assert second["value_mean"] != 0
+    assert second["samples"] > 20
+    kept = critic_of(run / "checkpoints" / "step-000002")
+    weights = [name for name in kept if name.startswith("weight/")]
+    assert all(".lora_" in name or "/head." in name for name in weights)
+    assert {kept[name].dtype for name in weights} == {torch.float32}
 
 
 def critic_of(checkpoint: Path) -> dict[str, Tensor]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from services.trainer.algorithms import Ppo, make_algorithm
 from services.trainer.algorithms.base import Floats
@@ -261,6 +262,25 @@ def test_it_begins_as_the_policys_network(recipe: Recipe, tmp_path: Path) -> Non
     found = critic.model.body.state_dict()
     assert found.keys() == expected.keys()
     assert all(torch.equal(found[name], expected[name]) for name in expected)
+
+
+def test_with_adapters_it_trains_and_keeps_adapters_and_head_alone(recipe: Recipe, tmp_path: Path) -> None:
+    tiny_model(0, tied=True).save_pretrained(tmp_path / "model")
+    model = recipe.model.model_copy(update={"path": tmp_path / "model", "lora_rank": 4})
+    own = recipe.model_copy(update={"model": model})
+    critic = load_critic(own, CriticSettings(learning_rate=1e-2), lambda: None, ALONE)
+    assert not critic.values(prompts_of(GROUPS)).any()
+    critic.update(samples_of(GROUPS), step=0)
+    critic.save(tmp_path)
+    (file,) = (tmp_path / "critic").glob("*.safetensors")
+    weights = [name for name in load_file(file) if name.startswith("weight/")]
+    assert {"weight/head.weight", "weight/head.bias"} < set(weights)
+    assert all(".lora_" in name or "/head." in name for name in weights)
+
+    torch.manual_seed(5)  # other adapters at first
+    resumed = load_critic(own, CriticSettings(), lambda: None, ALONE)
+    resumed.restore(tmp_path)
+    assert np.array_equal(resumed.values(prompts_of(GROUPS)), critic.values(prompts_of(GROUPS)))
 
 
 def test_metrics_tell_of_a_critic_where_there_is_one(recipe: Recipe) -> None:

@@ -180,6 +180,21 @@ def test_adapters_take_no_moments_of_frozen_weights_and_no_second_model() -> Non
     assert lora.activations == whole.activations
 
 
+def test_a_critic_is_a_second_network_that_sees_every_prompt_twice() -> None:
+    def plan(*overrides: str) -> Plan:
+        return make_plan(PlanRequest(load_recipe(QWEN, overrides), 2, 8, gpu("h100"), policy_servers=1))
+
+    alone, ppo = plan(), plan('algorithm.name="ppo"')
+    parameters, work = model_size(Path("models/Qwen2.5-1.5B-Instruct")).parameters, ppo.workload
+    # In bfloat16: weights and gradients in float32, a copy that computes; two moments.
+    assert ppo.memory.trainer_weights - alone.memory.trainer_weights == parameters * (4 + 4 + 2)
+    assert ppo.memory.optimizer == 2 * alone.memory.optimizer
+    # Values by a forward pass, and an update; an action's tokens are not looked at.
+    passes = ppo.costs.training.forward_token_s + ppo.costs.training.update_token_s
+    assert ppo.prediction.phases["critic"] == pytest.approx(work.samples * work.prompt_tokens * passes)
+    assert "critic" not in alone.prediction.phases
+
+
 def test_frozen_weights_cost_an_update_no_gradients_and_a_push_no_float32() -> None:
     def plan(*overrides: str) -> Plan:
         return make_plan(PlanRequest(load_recipe(QWEN, overrides), 2, 8, gpu("h100"), policy_servers=1))
