@@ -111,6 +111,21 @@ def without_settings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GAGPO_") and name != "REDIS_URL"}
 
 
+def processes_of(folder: Path) -> dict[int, str]:
+    """Processes that have a folder in their command line or write their output into it: pid → command line."""
+    found = {}
+    for process in Path("/proc").iterdir():
+        if process.name.isdigit() and int(process.name) != os.getpid():
+            try:
+                command = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+                output = str((process / "fd" / "1").readlink())
+            except (FileNotFoundError, ProcessLookupError, PermissionError):  # it ended while we looked, or isn't ours
+                continue
+            if str(folder) in command or output.startswith(str(folder)):
+                found[int(process.name)] = command
+    return found
+
+
 def _wait_until_ready(service: ServiceProcess, deadline_s: float) -> None:
     deadline = time.monotonic() + deadline_s
     while True:

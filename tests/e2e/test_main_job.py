@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+from tests.processes import REPOSITORY, processes_of
+
 RECIPE = REPOSITORY / "configs" / "alfworld-cpu.toml"
 STEPS = 4
 CHANGES = [
@@ -40,27 +41,13 @@ def _steps_done(run: Path) -> list[int]:
     return [json.loads(line)["step"] for line in metrics.read_text().splitlines()] if metrics.exists() else []
 
 
-def _processes_of(run: Path) -> dict[int, str]:
-    """Processes that have the run's folder in their command line."""
-    found = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except (FileNotFoundError, ProcessLookupError):  # it ended while we looked
-                continue
-            if str(run) in command and int(folder.name) != os.getpid():
-                found[int(folder.name)] = command
-    return found
-
-
 def _kill_trainer_after_two_steps(command: subprocess.Popen[str], run: Path) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while len(_steps_done(run)) < 2:
         assert command.poll() is None, f"ended early:\n{command.stdout.read() if command.stdout else ''}"
         assert time.monotonic() < deadline, "no two training steps in time"
         time.sleep(0.05)
-    trainer = next(pid for pid, line in _processes_of(run).items() if "services.trainer " in line)
+    trainer = next(pid for pid, line in processes_of(run).items() if "services.trainer " in line)
     os.kill(trainer, signal.SIGKILL)
 
 
@@ -74,14 +61,14 @@ def test_a_killed_trainer_goes_on_and_nothing_is_lost_or_done_twice(tmp_path: Pa
         said, _ = first.communicate(timeout=60)
     assert first.returncode == 1
     assert "trainer ended with exit code -9" in said
-    assert not _processes_of(run), "the command left processes behind"
+    assert not processes_of(run), "the command left processes behind"
     assert not (run / "summary.json").exists()
 
     again = subprocess.run(
         _command(tmp_path), capture_output=True, text=True, cwd=REPOSITORY, timeout=DEADLINE_S, check=False
     )
     assert again.returncode == 0, again.stdout + again.stderr
-    assert not _processes_of(run)
+    assert not processes_of(run)
     assert _steps_done(run) == list(range(STEPS)), "every training step stands in the metrics exactly once"
     summary = json.loads((run / "summary.json").read_text())
     assert (summary["training_steps"], summary["policy_version"]) == (STEPS, STEPS)
@@ -113,4 +100,4 @@ def test_ctrl_c_stops_every_process(tmp_path: Path) -> None:
         said, _ = command.communicate(timeout=60)
     assert command.returncode == 130
     assert "every process was stopped" in said
-    assert not _processes_of(run)
+    assert not processes_of(run)
