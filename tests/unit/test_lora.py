@@ -16,6 +16,7 @@ from services.policy_server.checkpoint import read_shapes
 from services.trainer.algorithms import make_algorithm
 from services.trainer.batching import MicroBatch, Samples, micro_batches
 from services.trainer.checkpoints import CheckpointStore, TrainerState
+from services.trainer.critic import load_critic
 from services.trainer.distributed import ALONE
 from services.trainer.learner import Learner
 from services.trainer.lora import AdapterError, adapters_off, merged_weights, save_model
@@ -24,7 +25,7 @@ from services.trainer.model import ModelError, action_logprobs, load_policy
 from services.trainer.rewards import Rewards
 from services.trainer.step_data import assemble
 from services.trainer.stopping import StopFlag
-from shared.recipe import ModelSettings, Recipe, RecipeError, load_recipe
+from shared.recipe import ModelSettings, PpoSettings, Recipe, RecipeError, load_recipe
 from shared.weights_digest import digest_of_folder
 from tests.policy_processes import VOCABULARY, changed, tiny_model, write_tiny_model
 from tests.training import training_group, write_recipe
@@ -96,15 +97,43 @@ def weights(model: PreTrainedModel) -> dict[str, Tensor]:
     return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
-def test_an_update_changes_the_adapters_and_nothing_else(recipe: Recipe) -> None:
-    learner = learner_of(recipe)
+def assert_only_adapters_change(learner: Learner, samples: Samples) -> set[str]:
+    """Names of what an update changed."""
     before = weights(learner.whole())
-    learner.update(samples_of(recipe), 0)
-    after = weights(learner.whole())
-    moved = {name for name in before if not torch.equal(before[name], after[name])}
-    assert moved == {name for name in before if ".lora_" in name}
+    learner.update(samples, 0)
+    moved = {name for name, tensor in learner.whole().state_dict().items() if not torch.equal(before[name], tensor)}
+    assert moved
+    assert all(".lora_" in name for name in moved)
+    return moved
+
+
+def test_an_update_changes_all_adapters_and_nothing_else(recipe: Recipe) -> None:
     # Two layers of seven linear ones, each with A and B.
-    assert len(moved) == 2 * 7 * 2
+    assert len(assert_only_adapters_change(learner_of(recipe), samples_of(recipe))) == 2 * 7 * 2
+
+
+@pytest.mark.parametrize("algorithm", ["gigpo", "grpo", "rloo"])
+def test_with_any_algorithm_only_adapters_change(base: Path, algorithm: str) -> None:
+    recipe = recipe_of(base, f'algorithm = {{name = "{algorithm}"}}')
+    assert_only_adapters_change(learner_of(recipe), samples_of(recipe))
+
+
+def test_a_trust_region_step_is_one_of_the_adapters(base: Path) -> None:
+    recipe = recipe_of(base, 'algorithm.update = "trpo"')
+    learner = learner_of(recipe)
+    moved = assert_only_adapters_change(learner, samples_of(recipe))
+    # While B is 0 the policy does not depend on A, whose gradient is 0.
+    assert all("lora_B" in name for name in moved)
+    assert_only_adapters_change(learner, samples_of(recipe))
+
+
+def test_ppos_critic_trains_adapters_of_its_own_and_its_head(base: Path) -> None:
+    recipe = recipe_of(base, 'algorithm = {name = "ppo"}')
+    assert isinstance(recipe.algorithm, PpoSettings)
+    critic = load_critic(recipe, recipe.algorithm.critic, lambda: None, ALONE)
+    trained = [name for name, weight in critic.model.named_parameters() if weight.requires_grad]
+    assert {name for name in trained if ".lora_" not in name} == {"head.weight", "head.bias"}
+    assert len(trained) == 2 * 7 * 2 + 2
 
 
 def test_named_layers_alone_get_adapters(base: Path) -> None:
