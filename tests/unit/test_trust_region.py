@@ -18,13 +18,18 @@ from services.trainer.conjugate_gradient import conjugate_gradient
 from services.trainer.distributed import World
 from services.trainer.fisher import TokenDivergence, Weights
 from services.trainer.lora import add_adapters
+from services.trainer.metrics import Phases, step_metrics
+from services.trainer.movement import TrustRegionStats
 from services.trainer.optimizer_state import restore_optimizer, save_optimizer
+from services.trainer.rewards import Rewards
+from services.trainer.step_data import assemble
 from services.trainer.trust_region import TrustRegionError
-from services.trainer.update import Updater
+from services.trainer.update import Updater, UpdateStats
 from shared.recipe import ModelSettings, Recipe, RecipeError
 from shared.trajectory import Step
 from tests.exact_model import VOCABULARY, exact_model, exact_recipe, exact_samples
 from tests.policy_processes import tiny_model
+from tests.training import training_group
 
 TRPO = "algorithm.update = 'trpo'"
 NO_KL = "algorithm.kl_coefficient = 0.0"
@@ -270,6 +275,22 @@ def test_a_checkpoint_goes_on_to_the_bit(tmp_path: Path) -> None:
         updater.update(SAMPLES, step=1)
     pairs = zip(straight.policy.parameters(), resumed.policy.parameters(), strict=True)
     assert all(torch.equal(one, other) for one, other in pairs)
+
+
+def test_the_metrics_tell_of_the_trust_region_where_there_is_one() -> None:
+    recipe = exact_recipe(TRPO)
+    data = assemble([training_group(0, 0)], make_algorithm(recipe), Rewards(recipe), version=0)
+    plain = step_metrics(0, data, UpdateStats(), None, 0, 0, Phases())
+    found = TrustRegionStats(kl=0.008, step_fraction=0.5, residual=0.1, halvings=1, rejected=False)
+    told = step_metrics(0, data, UpdateStats(trust_region=found), None, 0, 0, Phases())
+    assert {name: told[name] for name in told.keys() - plain.keys()} == {
+        "trpo_kl": 0.008,
+        "trpo_step_fraction": 0.5,
+        "trpo_residual": 0.1,
+        "trpo_halvings": 1,
+        "trpo_rejected": 0,
+    }
+    assert (plain["behaviour_weight"], plain["behaviour_capped"]) == (1.0, 0.0)
 
 
 def test_sharded_weights_are_refused_with_the_remedy() -> None:
