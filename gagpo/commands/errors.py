@@ -11,6 +11,7 @@ from gagpo.comparing.study import StudyError
 from gagpo.environment_client import EnvironmentServerError
 from gagpo.evaluating.errors import EvaluationError
 from gagpo.plan import PlanError
+from gagpo.playing import UnknownEnvironmentError
 from gagpo.redis_server import RedisServerError
 from gagpo.stack import ServiceDiedError
 from gagpo.training.run_folder import RunFolderError
@@ -28,6 +29,7 @@ EXPECTED = (
     ServiceDiedError,
     StudyError,
     TaskDataError,
+    UnknownEnvironmentError,
 )
 """Errors whose message says what to do; a stack trace would only hide it."""
 

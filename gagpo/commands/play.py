@@ -11,7 +11,7 @@ from rich.console import Console
 
 from gagpo.commands.errors import plain_errors
 from gagpo.environment_client import EnvironmentClient
-from gagpo.playing import play_episode
+from gagpo.playing import check_known, play_episode
 from gagpo.ports import free_port
 from gagpo.stack import ProcessGroup, ServiceSpec
 
@@ -38,6 +38,7 @@ def play(
             with EnvironmentClient(server) as client:
                 play_episode(client, console, environment, split, seed, task_id)
         else:
+            check_known(environment)
             _play_alone(environment, split, seed, task_id)
 
 

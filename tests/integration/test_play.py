@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from gagpo.cli import app
 from gagpo.environment_client import EnvironmentClient
 from shared.schemas.environment import SessionRequest
 from tests.processes import REPOSITORY, start_env_server
@@ -47,6 +50,18 @@ def test_webshop_is_won_with_numbers_and_words() -> None:
     assert "Wanted: " in said
     assert f"Solved in {len(taken)} steps; the expert needs {len(taken)}." in said
     assert "score 1.000" in said
+
+
+def test_an_unknown_environment_is_told_before_anything_is_started(tmp_path: Path) -> None:
+    variables = {"GAGPO_ENV_ENVIRONMENTS": '{"maze": "tests.environments.maze:MazeFamily"}', "TMPDIR": str(tmp_path)}
+    for name in ("mazes", "Alfworld"):
+        result = CliRunner().invoke(app, ["play", name], env={**variables, "COLUMNS": "300"})
+        assert result.exit_code == 1
+        assert f"environment = {name!r}: there is alfworld, maze, webshop." in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+    wrong = CliRunner().invoke(app, ["play", "maze"], env={"GAGPO_ENV_ENVIRONMENTS": "maze"})
+    assert (wrong.exit_code, wrong.stderr.partition(":")[0]) == (1, "GAGPO_ENV_ENVIRONMENTS")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_environment_of_plain_text_is_played_as_it_is_and_needs_no_expert() -> None:
