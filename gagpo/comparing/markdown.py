@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from gagpo.comparing.figures import FIGURES, Figure, Topic, Unit
-from gagpo.comparing.numbers import BaseNumbers, StudyNumbers, VariantNumbers
+from gagpo.comparing.numbers import BaseNumbers, MissingRun, StudyNumbers, VariantNumbers
 from gagpo.comparing.statistics import Estimate
 from gagpo.comparing.study import Budget, Family
 
@@ -57,9 +57,15 @@ def _base(numbers: StudyNumbers, base: BaseNumbers, plots: dict[tuple[str, Famil
         yield "Not in these figures:"
         yield ""
         for run in base.missing:
-            reason = "" if run.reason is None else f": {run.reason.splitlines()[0]}"
-            yield f"- `{run.run}` is {run.state.value}{reason}"
+            yield f"- `{run.run}` is {run.state.value}{_why(run)}"
         yield ""
+
+
+def _why(run: MissingRun) -> str:
+    """The beginning of a failure's message, which goes on with a log, and where the whole stands."""
+    if run.reason is None:
+        return ""
+    return f": {run.reason.splitlines()[0].split('; ')[0]} ([all of it](../runs/{run.run}/attempts.json))"
 
 
 def _budget(budget: Budget) -> str:

@@ -246,13 +246,17 @@ def test_the_report_has_tables_pictures_and_links_to_runs(tmp_path: Path) -> Non
     for run in runs:
         if run.variant != "grpo" or run.seed == 1:
             make(run, folder, RISING if run.variant == "gagpo" else FLAT, 0.5 + 0.1 * run.seed)
+    claim(runs[-2], folder)
+    add_attempt(runs[-2].folder, 1.0, "trainer ended with exit code 1; the end of trainer.log:\n  Traceback")
     text = write_report(study, runs, folder).read_text()
     links = "[s1](../runs/maze-gagpo-s1) [s2](../runs/maze-gagpo-s2) [s3](../runs/maze-gagpo-s3)"
     assert f"| GAGPO | 3: {links} | 70.0% ± 24.8% | 40.0% ± 0.0% | 300 ± 0 | 6.00 ± 0.00 | 1.50 ± 0.00 |" in text
     assert "| GRPO | 1: [s1](../runs/maze-grpo-s1) | 60.0% | 20.0% | not reached (0 of 1) | 6.00 | 1.50 |" in text
     assert text.index("### Methods, maze") < text.index("### Ablations, maze")
     assert "**−20.0 ± 0.0**" in text, "the ablation's early area less GAGPO's"
-    assert "- `maze-grpo-s2` is new" in text
+    assert "- `maze-grpo-s2` is new\n" in text
+    why = "trainer ended with exit code 1 ([all of it](../runs/maze-grpo-s3/attempts.json))"
+    assert f"- `maze-grpo-s3` is failed: {why}\n" in text
     for name in ("maze-methods-learning", "maze-methods-course", "maze-ablations-learning", "maze-ablations-course"):
         assert f"({name}.png)" in text
         assert (folder.report / f"{name}.png").read_bytes().startswith(b"\x89PNG")
