@@ -60,8 +60,8 @@ class ValueModel(nn.Module):
     def forward(self, batch: MicroBatch) -> Tensor:
         """The value before each of the batch's B one-token actions, shape (B,). Its head computes in float32."""
         hidden = self.body(input_ids=batch.input_ids, use_cache=False).last_hidden_state
-        values: Tensor = self.head(hidden[batch.rows, batch.positions].to(self.head.weight.dtype)).squeeze(-1)
-        return values
+        values: Tensor = self.head(hidden[batch.rows, batch.positions].to(self.head.weight.dtype))
+        return values.sum(-1)  # of the one number: FSDP does not like views, such as `squeeze` makes
 
 
 class Critic:

@@ -26,7 +26,7 @@ STEPS = 4
 GROUPS = [training_group(step, index) for step in range(STEPS) for index in range(4)]
 FIGURES = ("value_loss", "explained_variance", "value_mean", "critic_grad_norm", "loss", "grad_norm")
 SAME = 1e-5
-START_S = 240.0
+START_S = 400.0
 """A process takes seconds to import what it needs, far more on a busy machine."""
 
 PPO = """
