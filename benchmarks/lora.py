@@ -29,6 +29,7 @@ name = "bench"
 [model]
 path = "{model}"
 lora_rank = {rank}
+gradient_checkpointing = {recompute}
 [[environments]]
 name = "made-up"
 [training]
@@ -87,13 +88,18 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=100, help="tokens of a prompt with its action")
     parser.add_argument("--tokens", type=int, default=1024, help="micro batches")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--recompute", choices=("true", "false"), default="false", help="model.gradient_checkpointing")
     options = parser.parse_args()
     if len(options.ranks) == 1:
-        text = RECIPE.format(model=options.model.resolve(), rank=options.ranks[0], tokens=options.tokens)
+        model, tokens = options.model.resolve(), options.tokens
+        text = RECIPE.format(model=model, rank=options.ranks[0], tokens=tokens, recompute=options.recompute)
         print(measure(parse_recipe(text, "benchmark", Path()), options))
         return
     for rank in options.ranks:
-        rest = [f"--{name}={getattr(options, name)}" for name in ("samples", "length", "tokens", "rounds", "model")]
+        rest = [
+            f"--{name}={getattr(options, name)}"
+            for name in ("samples", "length", "tokens", "rounds", "model", "recompute")
+        ]
         subprocess.run([sys.executable, __file__, "--ranks", str(rank), *rest], check=True)
 
 
