@@ -155,10 +155,11 @@ def diff(
 
     with plain_errors("Interrupted."):
         made = compare_reports(read_report(one), read_report(other), common_only=common_only)
+        if out is not None:
+            write_diff(made, out)
         for line in diff_tables(made):
             console.print(line)
         if out is not None:
-            write_diff(made, out)
             console.print(f"\nwritten to {out}", markup=False)
 
 
