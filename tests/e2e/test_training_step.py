@@ -64,6 +64,33 @@ def test_one_training_step_changes_the_weights_in_vllm(maze_system: MazeSystem, 
     assert max(abs(a - b) for a, b in zip(now.logprobs, before, strict=True)) > 1e-3
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_vllm_serves_merged_adapters_as_the_trainer_computes_them(maze_system: MazeSystem, tmp_path: Path) -> None:
+    job, run = "adapters", tmp_path / "run"
+    recipe = maze_system.write_recipe(tmp_path, steps=3)
+    text = recipe.read_text().replace("[[environments]]", "lora_rank = 4\n[[environments]]", 1)
+    recipe.write_text(text.replace("learning_rate = 3e-4", "learning_rate = 1e-2"))
+    with (
+        maze_system.orchestrator(job, recipe) as orchestrator,
+        start_trainer(job, recipe, run, maze_system.redis_url, maze_system.policy.url) as trainer,
+    ):
+        assert trainer.wait(240) == 0, trainer.log.read_text()
+        assert orchestrator.wait(30) == 0
+
+    lines = metrics_of(run)
+    assert [line["step"] for line in lines] == [0, 1, 2]
+    # The trainer computes W x + s B A x, the server (W + s B A) x.
+    assert all(line["logprob_difference_mean"] < 1e-5 for line in lines)
+    assert all(line["logprob_difference_max"] < 1e-4 for line in lines)
+    checkpoint, held = run / "checkpoints" / "step-000003", maze_system.policy.weights()
+    assert (held.version, held.digest) == (3, digest_of_folder(checkpoint))
+    assert digest_of_folder(maze_system.model) in {version.digest for version in held.history if version.version == 0}
+    now, before = _score(maze_system), _by_transformers(maze_system.model)
+    assert now.logprobs == pytest.approx(_by_transformers(checkpoint), abs=1e-4)
+    assert max(abs(a - b) for a, b in zip(now.logprobs, before, strict=True)) > 1e-3
+
+
 @pytest.mark.timeout(400)
 def test_asynchronous_steps_are_at_most_as_stale_as_the_recipe_allows(maze_system: MazeSystem, tmp_path: Path) -> None:
     job, run = "stale", tmp_path / "run"
