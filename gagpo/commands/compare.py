@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gagpo.commands.errors import plain_errors
-from gagpo.comparing import StudyFolder, StudyJob, estimates, load_study, make_runs, plan_runs, write_report
-from gagpo.comparing.planning import PlannedRun, RunState, chosen
+from gagpo.comparing.estimate import estimates
+from gagpo.comparing.planning import PlannedRun, RunState, StudyFolder, chosen, plan_runs
+from gagpo.comparing.running import StudyJob, make_runs
+from gagpo.comparing.study import load_study
 
 STUDIES = Path("runs", "studies")
 
@@ -30,6 +32,8 @@ def compare(
     The same command again goes on where it was interrupted: complete runs are kept, runs that the study no longer
     describes are moved aside, failed ones are tried again.
     """
+    from gagpo.comparing.report import write_report  # SciPy takes a second to load
+
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it stops its processes as on Ctrl-C
     with plain_errors("Interrupted; every process was stopped. The same command goes on from the last checkpoints."):
         loaded = load_study(study)

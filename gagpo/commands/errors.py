@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 
 from gagpo.client import JobError
-from gagpo.comparing.study import StudyError
+from gagpo.comparing.errors import StudyError
 from gagpo.environment_client import EnvironmentServerError
 from gagpo.evaluating.errors import EvaluationError
 from gagpo.plan import PlanError

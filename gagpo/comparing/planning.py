@@ -8,8 +8,9 @@ from pathlib import Path
 
 import tomli_w
 
+from gagpo.comparing.errors import StudyError
 from gagpo.comparing.run_record import read_record
-from gagpo.comparing.study import Base, Budget, Study, StudyError, Variant
+from gagpo.comparing.study import Base, Budget, Study, Variant
 from gagpo.training.run_folder import RunFolder
 from shared.recipe import Recipe, RecipeError, load_document, load_recipe, parse_recipe, save_recipe
 

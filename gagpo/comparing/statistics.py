@@ -5,7 +5,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from pydantic import BaseModel
-from scipy import stats
+from scipy.special import stdtrit
 
 CONFIDENCE = 0.95
 
@@ -43,7 +43,7 @@ def estimate(values: Mapping[str, float]) -> Estimate | None:
     mean, count = fmean(values.values()), len(values)
     if count == 1:
         return Estimate(mean=mean, low=None, high=None, values=dict(values))
-    half = float(stats.t.ppf((1 + CONFIDENCE) / 2, count - 1)) * stdev(values.values()) / sqrt(count)
+    half = float(stdtrit(count - 1, (1 + CONFIDENCE) / 2)) * stdev(values.values()) / sqrt(count)
     return Estimate(mean=mean, low=mean - half, high=mean + half, values=dict(values))
 
 

@@ -8,14 +8,11 @@ from typing import Any, Self
 
 from pydantic import Field, ValidationError, model_validator
 
+from gagpo.comparing.errors import StudyError
 from shared.recipe import recipe_faults
 from shared.recipe.section import Section
 
 NAME = r"^[a-z0-9][a-z0-9._-]*$"
-
-
-class StudyError(Exception):
-    """A study that cannot be used. The message has one line a fault."""
 
 
 class Family(StrEnum):

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from gagpo.comparing.errors import StudyError
 from gagpo.comparing.estimate import AROUND_TRAINING_S, estimates
 from gagpo.comparing.planning import PlannedRun, RunState, StudyFolder, chosen, claim, plan_runs
 from gagpo.comparing.run_record import add_attempt, read_record
-from gagpo.comparing.study import Study, StudyError, load_study
+from gagpo.comparing.study import Study, load_study
 from gagpo.stack import ServerSettings
 from gagpo.training.run_folder import RunFolderError
 from shared.recipe import GagpoSettings, GrpoSettings, load_recipe
