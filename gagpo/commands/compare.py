@@ -10,6 +10,7 @@ from rich.table import Table
 
 from gagpo.commands.errors import plain_errors
 from gagpo.comparing.estimate import estimates
+from gagpo.comparing.export import export_study
 from gagpo.comparing.planning import PlannedRun, RunState, StudyFolder, chosen, plan_runs
 from gagpo.comparing.running import StudyJob, make_runs
 from gagpo.comparing.study import load_study
@@ -26,6 +27,9 @@ def compare(
     parallel: Annotated[int | None, typer.Option(min=1, help="Runs at a time; by default the study's.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List the runs and what they will take.")] = False,
     report_only: Annotated[bool, typer.Option("--report-only", help="Report on what is there.")] = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Also copy the report and every run's raw numbers here, to be kept.")
+    ] = None,
 ) -> None:
     """Train every variant with every seed on this machine, and write tables and plots of how they differ.
 
@@ -47,6 +51,8 @@ def compare(
             job = StudyJob(study.resolve(), folder, only or [], parallel or loaded.parallel)
             make_runs(job, wanted, lambda line: console.print(line, markup=False))
         console.print(f"report {write_report(loaded, runs, folder)}")
+        if export is not None:
+            console.print(f"{export_study(study, runs, folder, export)} runs exported to {export}")
         failed = [run.name for run in wanted if run.state() is RunState.FAILED]
         if failed:
             console.print(f"{len(failed)} of {len(wanted)} runs failed: {', '.join(failed)}", style="red")

@@ -1,10 +1,12 @@
 """A study's report: every number against what comes out by hand from made-up metrics."""
 
+import csv
 import json
 from pathlib import Path
 
 import pytest
 
+from gagpo.comparing.export import export_study
 from gagpo.comparing.figures import Scale, early_area, steps_to_threshold
 from gagpo.comparing.numbers import BaseNumbers, StudyNumbers, VariantNumbers
 from gagpo.comparing.planning import PlannedRun, StudyFolder, claim, plan_runs
@@ -263,6 +265,24 @@ def test_the_report_has_tables_pictures_and_links_to_runs(tmp_path: Path) -> Non
     numbers = StudyNumbers.model_validate_json((folder.report / "numbers.json").read_bytes())
     named = {run for base in numbers.bases for variant in base.variants for run in variant.runs}
     assert all((folder.runs / run / "metrics.jsonl").exists() for run in named)
+
+
+def test_an_export_has_the_report_and_every_complete_runs_numbers(tmp_path: Path) -> None:
+    study, runs, folder = planned(tmp_path)
+    for run in runs[:2]:
+        make(run, folder, RISING, after=0.75)
+    write_report(study, runs, folder)
+    out = tmp_path / "kept"
+    assert export_study(tmp_path / "study.toml", runs, folder, out) == 2
+    assert load_study(out / "study.toml").name == "made-up"
+    for run in runs[:2]:
+        link = f"../runs/{run.name}"
+        assert link in (out / "report" / "report.md").read_text()
+        with (out / "report" / link / "metrics.csv").open() as file:
+            rows = list(csv.DictReader(file))
+        assert [float(row["success_rate"]) for row in rows] == list(RISING)
+        assert not any(name.startswith("environments/") for name in rows[0])
+    assert not (out / "runs" / runs[2].name).exists()
 
 
 def test_a_report_of_nothing_says_what_is_missing(tmp_path: Path) -> None:
