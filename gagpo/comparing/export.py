@@ -5,8 +5,8 @@
     runs/<run>/summary.json       held-out evaluations before and after
     runs/<run>/metrics.csv        a line a training step
 
-The report's links to run folders lead to them here as well. A run's recipe follows from the study and the recipe that it
-names; the one in its folder has paths of the machine that made it.
+The report's links to run folders lead to them here as well. A run's recipe follows from the study and the recipe that
+it names; the one in its folder has paths of the machine that made it.
 """
 
 import csv
