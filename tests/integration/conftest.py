@@ -1,4 +1,4 @@
-"""One set of servers for all of the orchestrator's tests."""
+"""What several test files need: servers for the orchestrator's tests, Redis and a weight endpoint for the trainer's."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +7,9 @@ import pytest
 
 from shared.schemas.job import JobState
 from tests.orchestrator_stack import WORDS, Stack, make_stack, start_servers
+from tests.processes import start_redis
 from tests.tokenizers import write_tokenizer
+from tests.training import WeightEndpoint, start_weight_endpoint
 
 
 @pytest.fixture(scope="session")
@@ -28,3 +30,17 @@ def stack(orchestrator_servers: Stack, tmp_path: Path, request: pytest.FixtureRe
     made.channel.set_state(JobState.RUNNING)
     yield made
     made.channel.close()
+
+
+@pytest.fixture(scope="module")
+def redis_url() -> Iterator[str]:
+    """A Redis of the test file's own."""
+    with start_redis() as url:
+        yield url
+
+
+@pytest.fixture
+def endpoint() -> Iterator[WeightEndpoint]:
+    """A policy server's weight routes, as a trainer pushes to them."""
+    with start_weight_endpoint() as running:
+        yield running

@@ -1,6 +1,5 @@
 """PPO through the trainer as a process: a critic that warms up, is kept in checkpoints, and survives a kill."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from torch import Tensor
 
 from shared.weights_digest import digest_of_folder
 from tests.policy_processes import write_tiny_model
-from tests.processes import start_redis
 from tests.training import (
     WeightEndpoint,
     add_groups,
@@ -37,18 +35,6 @@ learning_rate = 1e-3
 epochs = 2
 warmup_steps = 1
 """
-
-
-@pytest.fixture(scope="module")
-def redis_url() -> Iterator[str]:
-    with start_redis() as url:
-        yield url
-
-
-@pytest.fixture
-def endpoint() -> Iterator[WeightEndpoint]:
-    with start_weight_endpoint() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

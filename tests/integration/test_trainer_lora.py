@@ -1,6 +1,5 @@
 """Jobs that train adapters, with the trainer as a process: whole, killed, on two processes, in bfloat16."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,24 +11,11 @@ from shared.weights_digest import digest_of_folder
 from tests.integration.test_trainer_processes import START_S, STEPS, add_all_groups, differences, wait_until_pushed
 from tests.integration.test_trainer_processes import assert_same_training as assert_same
 from tests.policy_processes import write_tiny_model
-from tests.processes import start_redis
 from tests.training import WeightEndpoint, metrics_of, start_trainer, start_weight_endpoint, write_recipe
 
 LAST = Path("checkpoints", f"step-{STEPS:06d}")
 
 pytestmark = pytest.mark.timeout(900)
-
-
-@pytest.fixture(scope="module")
-def redis_url() -> Iterator[str]:
-    with start_redis() as url:
-        yield url
-
-
-@pytest.fixture
-def endpoint() -> Iterator[WeightEndpoint]:
-    with start_weight_endpoint() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from services.trainer.checkpoints import read_state
 from shared.buffer import GroupReader, JobChannel
 from shared.schemas.job import JobState
 from tests.policy_processes import write_tiny_model
-from tests.processes import start_redis
 from tests.training import (
     Trainer,
     WeightEndpoint,
@@ -35,18 +33,6 @@ FIGURES = ("loss", "grad_norm", "kl_reference", "kl_old_new", "entropy", "clip_f
 # A process takes seconds to import what it needs, far more on a busy machine, and a test starts up to seven.
 pytestmark = pytest.mark.timeout(900)
 START_S = 240.0
-
-
-@pytest.fixture(scope="module")
-def redis_url() -> Iterator[str]:
-    with start_redis() as url:
-        yield url
-
-
-@pytest.fixture
-def endpoint() -> Iterator[WeightEndpoint]:
-    with start_weight_endpoint() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from services.trainer.checkpoints import CheckpointStore, read_state
 from shared.buffer import GroupReader
 from shared.weights_digest import digest_of_folder
 from tests.policy_processes import write_tiny_model
-from tests.processes import start_redis
 from tests.training import (
     add_groups,
     metrics_of,
@@ -28,12 +26,6 @@ from tests.training import (
 STEPS = 7
 KILLS = 4
 GROUPS = [training_group(step, index) for step in range(STEPS) for index in range(4)]
-
-
-@pytest.fixture(scope="module")
-def redis_url() -> Iterator[str]:
-    with start_redis() as url:
-        yield url
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,30 +12,16 @@ from shared.buffer import EventReader, GroupReader, JobChannel
 from shared.schemas.job import JobState
 from shared.weights_digest import digest_of_folder
 from tests.policy_processes import write_tiny_model
-from tests.processes import start_redis
 from tests.training import (
     WeightEndpoint,
     add_groups,
     metrics_of,
     start_trainer,
-    start_weight_endpoint,
     training_group,
     write_recipe,
 )
 
 JOB = "job-1"
-
-
-@pytest.fixture(scope="module")
-def redis_url() -> Iterator[str]:
-    with start_redis() as url:
-        yield url
-
-
-@pytest.fixture
-def endpoint() -> Iterator[WeightEndpoint]:
-    with start_weight_endpoint() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
