@@ -67,12 +67,16 @@ def _show_plan(runs: list[PlannedRun], wanted: list[PlannedRun], parallel: int) 
         state, seconds = run.state(), expected[run.name]
         if state is not RunState.COMPLETE:
             left.append(seconds)
-        table.add_row(run.name, state.value, "" if state is RunState.COMPLETE or seconds is None else _minutes(seconds))
+        table.add_row(run.name, state.value, "" if state is RunState.COMPLETE or seconds is None else _told(seconds))
     console.print(table)
     known = [seconds for seconds in left if seconds is not None]
-    total = f", about {_minutes(sum(known) / parallel)} with {parallel} at a time" if known else ""
+    total = f", about {_told(sum(known) / parallel)} with {parallel} at a time" if known else ""
     console.print(f"{len(left)} of {len(wanted)} runs to make{total}")
 
 
-def _minutes(seconds: float) -> str:
+def _told(seconds: float) -> str:
+    """In a unit that suits it: a study meant for GPUs takes years here, and should say so."""
+    for unit, length in (("days", 86_400), ("h", 3_600)):
+        if seconds > 3 * length:
+            return f"{seconds / length:,.0f} {unit}"
     return f"{seconds / 60:.1f} min"
