@@ -8,7 +8,6 @@ from pydantic import BaseModel
 
 from gagpo.comparing.figures import SMOOTHING
 from gagpo.comparing.run_data import RunData, StepRecord
-from gagpo.comparing.statistics import Estimate, estimate
 
 _POINTS = 41
 
@@ -39,14 +38,17 @@ COURSES = [
 
 
 class Curve(BaseModel):
-    """A curve's mean over runs, with the 95% band where there is more than one."""
+    """A curve's mean over runs, and the band from the lowest of them to the highest.
+
+    Student's interval of three seeds is wider than anything to see; it stands in the tables, at the points that count.
+    """
 
     runs: list[str]
     environment_steps: list[float]
     """Environment steps that the policy had learnt from; the last is where the shortest run ends."""
     mean: list[float]
-    low: list[float | None]
-    high: list[float | None]
+    low: list[float]
+    high: list[float]
 
 
 def mean_curve(runs: Sequence[RunData], kind: CurveKind) -> Curve | None:
@@ -55,14 +57,13 @@ def mean_curve(runs: Sequence[RunData], kind: CurveKind) -> Curve | None:
     if not lines or not all(xs for xs, _ in lines):
         return None
     grid = np.linspace(0.0, min(xs[-1] for xs, _ in lines), _POINTS)
-    heights = [np.interp(grid, xs, ys) for xs, ys in lines]
-    points = [_point(runs, column) for column in zip(*heights, strict=True)]
+    heights = np.array([np.interp(grid, xs, ys) for xs, ys in lines])
     return Curve(
         runs=[run.name for run in runs],
         environment_steps=grid.tolist(),
-        mean=[point.mean for point in points],
-        low=[point.low for point in points],
-        high=[point.high for point in points],
+        mean=heights.mean(axis=0).tolist(),
+        low=heights.min(axis=0).tolist(),
+        high=heights.max(axis=0).tolist(),
     )
 
 
@@ -72,9 +73,3 @@ def _line(run: RunData, kind: CurveKind) -> tuple[list[float], list[float]]:
     values = [value for _, value in told]
     smooth = [float(np.mean(values[max(0, end - SMOOTHING) : end])) for end in range(1, len(values) + 1)]
     return [float(x) for x, _ in told], smooth
-
-
-def _point(runs: Sequence[RunData], heights: Sequence[float]) -> Estimate:
-    point = estimate({run.name: float(height) for run, height in zip(runs, heights, strict=True)})
-    assert point is not None, "there is a run"
-    return point

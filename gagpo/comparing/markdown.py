@@ -21,8 +21,9 @@ def _head(numbers: StudyNumbers) -> Iterator[str]:
     yield f"# {numbers.study}"
     yield ""
     yield (
-        f"Seeds {', '.join(map(str, numbers.seeds))}. Figures are means over seeds ± half of the 95% t-interval, the "
-        "band of curves too. A row links to the runs that it is made of; `numbers.json` has each run's own value. "
+        f"Seeds {', '.join(map(str, numbers.seeds))}. Figures are means over seeds ± half of the 95% t-interval; the "
+        "bands of curves are from the lowest seed to the highest. A row links to the runs that it is made of; "
+        "`numbers.json` has each run's own value. "
         f"Differences are from {_reference_label(numbers)}, paired by seed, in points where the figure is a share; "
         "**bold** where the interval leaves zero out, with no correction for how many there are."
     )

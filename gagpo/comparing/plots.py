@@ -19,8 +19,8 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#
 _STYLES = ("-", "--", "-.", ":")
 _COLUMNS = 3
 _LEGEND_COLUMNS = 6
-_MARGIN = 12.0
-"""Percentage points shown above and below the learning curves: bands of few seeds are wider than anything to see."""
+_MARGIN = 5.0
+"""Percentage points shown above and below the learning curves."""
 
 
 def plot_family(base: BaseNumbers, variants: Sequence[VariantNumbers], title: str, prefix: Path) -> list[Path]:
@@ -85,18 +85,17 @@ def _plot_course(variants: Sequence[VariantNumbers], title: str, out: Path) -> N
 
 
 def _draw(axes: pyplot.Axes, curve: Curve, kind: CurveKind, place: int, label: str) -> None:
-    """The mean over seeds, and a band where there is more than one."""
+    """The mean over seeds, and the band between the lowest and the highest."""
     factor = 100 if kind.percent else 1
     style = _STYLES[place // len(_COLOURS) % len(_STYLES)] if place >= len(_COLOURS) else "-"
     xs = curve.environment_steps
     axes.plot(xs, [factor * y for y in curve.mean], style, color=_colour(place), label=label)
-    low, high = ([factor * y for y in edge if y is not None] for edge in (curve.low, curve.high))
-    if len(low) == len(high) == len(xs):
-        axes.fill_between(xs, low, high, color=_colour(place), alpha=0.12, linewidth=0)
+    low, high = ([factor * y for y in edge] for edge in (curve.low, curve.high))
+    axes.fill_between(xs, low, high, color=_colour(place), alpha=0.12, linewidth=0)
 
 
 def _limits(axes: pyplot.Axes, kind: CurveKind) -> tuple[float, float]:
-    """From zero to well above the lines: of few seeds, bands are so wide that they would flatten them."""
+    """From zero to well above the lines: a single high peak would flatten them."""
     highest = max((float(max(line.get_ydata())) for line in axes.lines), default=0.0)
     top = min(axes.get_ylim()[1], 1.6 * highest) or 1.0
     return 0.0, min(top, 100.0) if kind.percent else top

@@ -232,6 +232,7 @@ def test_curves_are_means_of_smoothed_curves_on_one_grid(base: BaseNumbers) -> N
     assert (curve.environment_steps[0], curve.environment_steps[-1]) == (0.0, 300.0)
     assert curve.mean[0] == pytest.approx(0.2)
     assert curve.mean[-1] == pytest.approx((0.6 + 0.2) / 2), "the last of the rising ones is (0.4 + 0.6 + 0.8) / 3"
+    assert (curve.low[-1], curve.high[-1]) == pytest.approx((0.2, 0.6)), "from the lowest seed to the highest"
     assert "hidden_state_share" not in variant(base, "grpo").curves
 
 
