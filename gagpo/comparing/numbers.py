@@ -155,6 +155,5 @@ def _by_seed(runs: Sequence[RunData], figure: Figure, scale: Scale, seeds: set[i
 
 
 def _shown(path: Path) -> str:
-    """A path from here, where it is below."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    """A recipe's folder and name: enough to know it by, and nothing of the machine."""
+    return f"{path.parent.name}/{path.name}"
