@@ -59,7 +59,6 @@ def vllm_arguments(settings: PolicySettings) -> list[str]:
         f"--model={settings.model}",
         f"--served-model-name={settings.model_name()}",
         f"--max-num-seqs={settings.max_num_seqs}",
-        f"--max-num-batched-tokens={settings.max_num_batched_tokens}",
         f"--seed={settings.seed}",
         # The log-probs of what was sampled from: after temperature, top-k and top-p.
         "--logprobs-mode=processed_logprobs",
@@ -78,6 +77,10 @@ def vllm_arguments(settings: PolicySettings) -> list[str]:
         flags += [
             f"--dtype={settings.dtype or 'float32'}",
             "--enforce-eager",
+            # Of a prompt that is split over steps vLLM throws away what it sampled too early, and turns the request's
+            # generator back: one of a CPU cannot be, and the engine dies. So prompts stay whole here.
+            "--no-enable-chunked-prefill",
+            f"--max-num-batched-tokens={max(settings.max_num_batched_tokens, settings.longest_sequence())}",
             "--block-size=32",
             f"--kv-cache-memory-bytes={settings.kv_cache_mib << 20}",
         ]
@@ -85,5 +88,6 @@ def vllm_arguments(settings: PolicySettings) -> list[str]:
         flags += [
             f"--dtype={settings.dtype or 'bfloat16'}",
             f"--gpu-memory-utilization={settings.gpu_memory_utilization}",
+            f"--max-num-batched-tokens={settings.max_num_batched_tokens}",
         ]
     return flags + settings.vllm_args

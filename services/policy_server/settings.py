@@ -1,6 +1,7 @@
 """Settings of the policy server: the command line first, then ``GAGPO_POLICY_*`` in the environment, then defaults."""
 
 import importlib.metadata
+import json
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -55,7 +56,8 @@ class PolicySettings(BaseSettings):
     """Most requests that are computed in one step; more wait."""
 
     max_num_batched_tokens: int = Field(default=4096, ge=1)
-    """Most tokens that are computed in one step; longer prompts are split over steps."""
+    """Most tokens that are computed in one step. A GPU splits longer prompts over steps; on a CPU it is at least the
+    longest sequence."""
 
     kv_cache_mib: int = Field(default=512, ge=1)
     """Memory for keys and values on a CPU, MiB. A GPU uses ``gpu_memory_utilization``."""
@@ -112,6 +114,13 @@ class PolicySettings(BaseSettings):
         except importlib.metadata.PackageNotFoundError:
             return Device.CUDA
         return Device.CPU
+
+    def longest_sequence(self) -> int:
+        """``max_model_len``, or what the model's own configuration allows."""
+        if self.max_model_len is not None:
+            return self.max_model_len
+        config = json.loads((self.model / "config.json").read_text())
+        return int(config.get("max_position_embeddings") or 0)
 
     def model_name(self) -> str:
         """The name that the OpenAI routes use."""

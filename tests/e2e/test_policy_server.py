@@ -376,3 +376,14 @@ def test_the_openai_routes_and_the_metrics_stand_beside_ours(policy_server: Poli
     generate(policy_server, [5, 6, 7], SamplingSettings(max_tokens=2))
     metrics = httpx.get(f"{policy_server.url}/metrics").text
     assert "vllm:request_success_total" in metrics
+
+
+def test_seeded_prompts_that_do_not_fit_one_step_are_answered(policy_server: PolicyServer, tmp_path: Path) -> None:
+    """An engine on a CPU dies where a seeded prompt is split over steps."""
+    model = pushed(policy_server, tmp_path, 8)
+    prompts = [random_prompts(VOCABULARY, 1, number)[0] * 40 for number in range(40)]
+    prompts = [prompt[:400] for prompt in prompts]
+    assert sum(map(len, prompts)) > 2 * 4096
+    sampling = SamplingSettings(max_tokens=4, seed=3)
+    answers = asyncio.run(sample(policy_server.url, prompts, sampling))
+    assert max(differences(model, prompts, answers, sampling)) <= MAX_LIMIT

@@ -11,9 +11,11 @@ from services.policy_server import launch
 from services.policy_server.launch import prepare_environment, vllm_arguments
 from services.policy_server.settings import Device, PolicySettings
 
+MODEL = Path(__file__).parents[2] / "configs" / "small-policy"
+
 
 def settings(*flags: str) -> PolicySettings:
-    return CliApp.run(PolicySettings, cli_args=["--model", "some/model", *flags])
+    return CliApp.run(PolicySettings, cli_args=["--model", str(MODEL), *flags])
 
 
 def test_a_cpu_gets_float32_eager_mode_and_a_small_cache() -> None:
@@ -21,6 +23,12 @@ def test_a_cpu_gets_float32_eager_mode_and_a_small_cache() -> None:
     assert {"--dtype=float32", "--enforce-eager", "--block-size=32", f"--kv-cache-memory-bytes={64 << 20}"} <= set(
         flags
     )
+
+
+@pytest.mark.parametrize(("flags", "tokens"), [([], 4096), (["--max-model-len", "9000"], 9000)])
+def test_a_cpu_computes_prompts_whole(flags: list[str], tokens: int) -> None:
+    told = vllm_arguments(settings("--device", "cpu", *flags))
+    assert {"--no-enable-chunked-prefill", f"--max-num-batched-tokens={tokens}"} <= set(told)
 
 
 def test_a_gpu_gets_bfloat16_and_its_graphs() -> None:
