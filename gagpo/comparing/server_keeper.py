@@ -60,4 +60,4 @@ class ServerKeeper:
         """Stop the servers, if there are any."""
         servers, self._servers = self._servers, None
         if servers is not None:
-            servers.__exit__(None, None, None)
+            servers.stop()

@@ -16,7 +16,6 @@ from gagpo.evaluating.request import EvaluationRequest, make_spec, wanted_names
 from gagpo.evaluating.servers import EvaluationServers, check_weights
 from gagpo.stack.servers import module_argv
 from gagpo.training.tasks import data_folders
-from shared.child_process import die_with_parent
 from shared.files import write_atomically
 from shared.recipe import Recipe
 from shared.schemas.evaluation import EvaluationReport, EvaluationSpec, ServedPolicy
@@ -49,7 +48,7 @@ def evaluate_policy(
                 return report, folder
             console.print(f"evaluation {folder.path}", markup=False)
             policy_url = _policy_url(request, spec, servers, console)
-            _play(folder, env_url, policy_url)
+            _play(servers, folder, env_url, policy_url)
             report = read_report(folder.report)
             write_atomically(folder.markdown, report_markdown(report).encode())
     return report, folder
@@ -77,15 +76,17 @@ def _waiting(status: Status) -> Callable[[str], None]:
     return lambda name: status.update(f"waiting for the {name} …")
 
 
-def _play(folder: EvaluationFolder, env_url: str, policy_url: str | None) -> None:
-    """Have the orchestrator's own program play, which shows its progress. Raises `EvaluationError` when it fails."""
+def _play(servers: EvaluationServers, folder: EvaluationFolder, env_url: str, policy_url: str | None) -> None:
+    """Have the orchestrator's own program play, which shows its progress.
+
+    Raises `EvaluationError` when it fails, `ServiceDiedError` when one of the servers does.
+    """
     argv = [
         *module_argv("services.orchestrator.evaluate"),
         *("--spec", str(folder.spec), "--env-url", env_url),
         *([] if policy_url is None else ["--policy-url", policy_url]),
         *("--out", str(folder.report), "--transcripts", str(folder.transcripts)),
     ]
-    # Its last line is told here as a table.
-    done = subprocess.run(argv, stdout=subprocess.DEVNULL, preexec_fn=die_with_parent, check=False)
-    if done.returncode != 0:
-        raise EvaluationError(f"the evaluation ended with exit code {done.returncode}; its message is above")
+    code = servers.run(argv, output=subprocess.DEVNULL)  # its last line is told here as a table
+    if code != 0:
+        raise EvaluationError(f"the evaluation ended with exit code {code}; its message is above")

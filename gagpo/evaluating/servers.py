@@ -3,14 +3,12 @@
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import httpx
 
 from gagpo.evaluating.errors import EvaluationError
 from gagpo.ports import free_port
-from gagpo.stack import ProcessGroup
+from gagpo.stack import ServiceSet
 from gagpo.stack.servers import env_server_spec, policy_server_spec
 from shared.schemas.evaluation import EvaluationSpec, ServedPolicy
 from shared.schemas.policy import WeightState
@@ -19,24 +17,17 @@ from shared.service import Scope, authorization
 _LOOK_DEADLINE_S = 30.0
 
 
-class EvaluationServers:
+class EvaluationServers(ServiceSet):
     """Env server and policy server of this machine. Leaving the ``with`` block stops what was started."""
 
     def __init__(self) -> None:
         """Starts nothing yet. Logs are kept only while it runs: the end of one is shown when its server fails."""
         self._logs = tempfile.TemporaryDirectory(prefix="gagpo-eval-")
-        self._processes = ProcessGroup(Path(self._logs.name))
+        super().__init__(Path(self._logs.name))
 
-    def __enter__(self) -> Self:
-        """Nothing runs until one of the ``start`` methods is called."""
-        self._processes.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
         """Stop them."""
-        self._processes.stop()
+        super().stop()
         self._logs.cleanup()
 
     def start_env_server(self, names: Sequence[str], variables: dict[str, str], tick: Callable[[str], None]) -> str:

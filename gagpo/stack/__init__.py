@@ -3,6 +3,7 @@
 from gagpo.stack.job import LocalJob
 from gagpo.stack.processes import ProcessGroup, ServiceDiedError, ServiceSpec
 from gagpo.stack.servers import LocalServers, ServerSettings
+from gagpo.stack.service_set import ServiceSet
 from gagpo.stack.system import LocalSystem, SystemSettings, redis_from_environment, weights_pointer
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "ProcessGroup",
     "ServerSettings",
     "ServiceDiedError",
+    "ServiceSet",
     "ServiceSpec",
     "SystemSettings",
     "redis_from_environment",

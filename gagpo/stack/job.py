@@ -2,15 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from gagpo.ports import free_port
-from gagpo.stack.processes import ProcessGroup, ServiceSpec
+from gagpo.stack.processes import ServiceSpec
 from gagpo.stack.servers import LocalServers, module_argv, port_of
+from gagpo.stack.service_set import ServiceSet
 
 
-class LocalJob:
+class LocalJob(ServiceSet):
     """Trainer and orchestrator. Leaving the ``with`` block stops them; the servers stay."""
 
     def __init__(
@@ -26,24 +25,13 @@ class LocalJob:
 
         ``redis_url`` holds the job's groups and events; it need not be the servers' own.
         """
+        super().__init__(run_folder / "logs")
         self._servers = servers
         self._recipe_file = recipe_file
         self._run_folder = run_folder
         self._redis_url = redis_url
         self._job = job or run_folder.name
-        self._processes = ProcessGroup(run_folder / "logs")
         self._orchestrator_url = f"http://127.0.0.1:{free_port()}"
-
-    def __enter__(self) -> Self:
-        """Nothing runs until `start`."""
-        self._processes.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop both."""
-        self._processes.stop()
 
     def start(self, tick: Callable[[str], None] | None = None) -> None:
         """Start them on the recipe; the servers must be ready. Raises `ServiceDiedError`."""
@@ -58,15 +46,7 @@ class LocalJob:
     def check(self) -> None:
         """Raise `ServiceDiedError` if one of the two, or a server, has ended with an error."""
         self._servers.check()
-        self._processes.check()
-
-    def pids(self) -> dict[str, int]:
-        """Service name → process id."""
-        return self._processes.pids()
-
-    def stop(self) -> None:
-        """Stop both, as leaving the block does."""
-        self._processes.stop()
+        super().check()
 
     def _trainer(self) -> ServiceSpec:
         return ServiceSpec(

@@ -5,14 +5,14 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import httpx
 
 from gagpo.ports import free_port
 from gagpo.redis_server import RedisServer, start_redis
-from gagpo.stack.processes import ProcessGroup, ServiceDiedError, ServiceSpec
+from gagpo.stack.processes import ServiceDiedError, ServiceSpec
+from gagpo.stack.service_set import ServiceSet
 from shared.recipe import Recipe
 from shared.schemas.policy import WeightFile, WeightPush
 from shared.service import Scope, authorization
@@ -40,7 +40,7 @@ class ServerSettings:
         return cls(recipe.model.path, recipe.longest_sequence, names, variables)
 
 
-class LocalServers:
+class LocalServers(ServiceSet):
     """Redis, env server and policy server as processes of this machine, for one job or for several in turn.
 
     Leaving the ``with`` block stops everything that was started.
@@ -64,24 +64,11 @@ class LocalServers:
         self.settings = settings
         self._folder = folder
         self._weights_pointer = weights_pointer
-        self._processes = ProcessGroup(folder / "logs")
+        super().__init__(folder / "logs")
         self._redis: RedisServer | None = None
         self.env_url = f"http://127.0.0.1:{env_port or free_port()}"
         self.policy_url = f"http://127.0.0.1:{policy_port or free_port()}"
         self.redis_url = redis_url or ""
-
-    def __enter__(self) -> Self:
-        """Nothing runs until `start`."""
-        self._processes.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop the servers, then the Redis that they used."""
-        self._processes.stop()
-        if self._redis is not None:
-            self._redis.stop()
 
     def start(self, tick: Callable[[str], None] | None = None) -> None:
         """Start them, and wait until they are ready; ``tick(name)`` is called meanwhile.
@@ -99,13 +86,11 @@ class LocalServers:
         )
         self._processes.wait_ready(tick)
 
-    def check(self) -> None:
-        """Raise `ServiceDiedError` if a server has ended with an error."""
-        self._processes.check()
-
-    def pids(self) -> dict[str, int]:
-        """Service name → process id."""
-        return self._processes.pids()
+    def stop(self) -> None:
+        """Stop the servers, then the Redis that they used."""
+        super().stop()
+        if self._redis is not None:
+            self._redis.stop()
 
     def serve_first_weights(self) -> None:
         """Have the policy server serve the model's own weights as version 0, whatever a job before has left there.

@@ -4,13 +4,12 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from gagpo.ports import free_port
 from gagpo.stack.job import LocalJob, orchestrator_spec
-from gagpo.stack.processes import ProcessGroup, ServiceSpec
+from gagpo.stack.processes import ServiceSpec
 from gagpo.stack.servers import LocalServers, ServerSettings, module_argv, port_of
+from gagpo.stack.service_set import ServiceSet
 from shared.recipe import Recipe
 
 
@@ -34,7 +33,7 @@ class SystemSettings:
     trainer_port: int | None = None
 
 
-class LocalSystem:
+class LocalSystem(ServiceSet):
     """Redis, env server, policy server, orchestrator and trainer as processes of this machine.
 
     Leaving the ``with`` block stops everything that was started.
@@ -42,6 +41,7 @@ class LocalSystem:
 
     def __init__(self, settings: SystemSettings) -> None:
         """Starts nothing yet."""
+        super().__init__(settings.run_folder / "logs")
         self._settings = settings
         self._servers = LocalServers(
             ServerSettings.of(settings.recipe, settings.environment, settings.serve_all),
@@ -51,7 +51,6 @@ class LocalSystem:
             env_port=settings.env_port,
             policy_port=settings.policy_port,
         )
-        self._services = ProcessGroup(settings.run_folder / "logs")
         self._job: LocalJob | None = None
         self.env_url, self.policy_url = self._servers.env_url, self._servers.policy_url
         self.orchestrator_url = f"http://127.0.0.1:{settings.orchestrator_port or free_port()}"
@@ -63,19 +62,12 @@ class LocalSystem:
         """Of the Redis in use; empty before one was started."""
         return self._servers.redis_url
 
-    def __enter__(self) -> Self:
-        """Nothing runs until one of the ``start`` methods is called."""
-        self._servers.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def stop(self) -> None:
         """Stop the services, then the servers that they used."""
         if self._job is not None:
             self._job.stop()
-        self._services.stop()
-        self._servers.__exit__(kind, error, trace)
+        super().stop()
+        self._servers.stop()
 
     def start_servers(self, tick: Callable[[str], None] | None = None) -> None:
         """Start Redis, the env server and the policy server, and wait until they are ready."""
@@ -89,9 +81,9 @@ class LocalSystem:
 
     def start_job_services(self, tick: Callable[[str], None] | None = None) -> None:
         """Start the trainer service and the orchestrator that follows its jobs; the servers must be ready."""
-        self._services.start(self._trainer_service())
-        self._services.start(orchestrator_spec(self._servers, self.orchestrator_url, self.redis_url, ["--follow"]))
-        self._services.wait_ready(tick)
+        self._processes.start(self._trainer_service())
+        self._processes.start(orchestrator_spec(self._servers, self.orchestrator_url, self.redis_url, ["--follow"]))
+        self._processes.wait_ready(tick)
 
     def trainer_exit_code(self) -> int | None:
         """The trainer's exit code, None while it runs or before `start_training`."""
@@ -100,14 +92,14 @@ class LocalSystem:
     def check(self) -> None:
         """Raise `ServiceDiedError` if a service has ended with an error."""
         self._servers.check()
-        self._services.check()
+        super().check()
         if self._job is not None:
             self._job.check()
 
     def pids(self) -> dict[str, int]:
         """Service name → process id."""
         job = {} if self._job is None else self._job.pids()
-        return {**self._servers.pids(), **self._services.pids(), **job}
+        return {**self._servers.pids(), **super().pids(), **job}
 
     def _trainer_service(self) -> ServiceSpec:
         return ServiceSpec(

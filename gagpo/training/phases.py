@@ -2,6 +2,7 @@
 
 import contextlib
 import subprocess
+import tempfile
 from pathlib import Path
 
 from gagpo.stack import LocalJob, LocalServers, ServiceDiedError
@@ -18,14 +19,16 @@ from shared.schemas.evaluation import EvaluationReport
 def evaluate(servers: LocalServers, recipe_file: Path, out: Path, label: str | None) -> None:
     """Evaluate the policy that is being served. Without a ``label`` nothing is shown.
 
-    Raises `ServiceDiedError` when the evaluation fails.
+    Raises `ServiceDiedError` when the evaluation fails, or a server under it.
     """
     argv = servers.evaluation_argv(recipe_file, out)
     if label is not None:
-        code, said = subprocess.run([*argv, "--label", label], check=False).returncode, "its message is above"
+        code, said = servers.run([*argv, "--label", label]), "its message is above"
     else:
-        done = subprocess.run([*argv, "--quiet"], capture_output=True, text=True, check=False)
-        code, said = done.returncode, done.stderr.strip()
+        with tempfile.TemporaryFile() as errors:
+            code = servers.run([*argv, "--quiet"], output=subprocess.DEVNULL, errors=errors)
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip()
     if code != 0:
         raise ServiceDiedError(f"the evaluation ended with exit code {code}; {said}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gagpo.ports import free_port
-from gagpo.stack import ProcessGroup, ServiceDiedError, ServiceSpec
+from gagpo.stack import ProcessGroup, ServiceDiedError, ServiceSet, ServiceSpec
 
 SLEEPER = "import time; time.sleep(600)"
 WITH_CHILD = (
@@ -82,6 +82,31 @@ def test_services_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait(10)
     _wait("the child gone", lambda: not _alive(child))
+
+
+class _Doomed(ServiceSet):
+    """One service that ends with an error as soon as ``go`` exists."""
+
+    def start(self, go: Path) -> None:
+        code = f"import time; from pathlib import Path\nwhile not Path({str(go)!r}).exists(): time.sleep(0.05)\nexit(3)"
+        self._processes.start(_python("doomed", code))
+
+
+def test_a_program_whose_server_dies_is_ended_and_the_server_named(tmp_path: Path) -> None:
+    waiting = f"import os; from pathlib import Path; Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid()));"
+    with _Doomed(tmp_path) as services:
+        services.start(tmp_path / "pid")
+        with pytest.raises(ServiceDiedError, match="doomed ended with exit code 3"):
+            services.run([sys.executable, "-c", f"{waiting} {SLEEPER}"])
+        assert not _alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_program_that_ends_by_itself_tells_its_exit_code_and_what_it_said(tmp_path: Path) -> None:
+    with _Doomed(tmp_path) as services, (tmp_path / "said").open("wb") as said:
+        services.start(tmp_path / "never")
+        code = services.run([sys.executable, "-c", "raise SystemExit('so it is')"], errors=said)
+    assert code == 1
+    assert (tmp_path / "said").read_text() == "so it is\n"
 
 
 @pytest.mark.slow
