@@ -45,7 +45,7 @@ lint: setup ## Format check, lint, types, import rules
 
 lock: ## Resolve pyproject.toml into requirements.lock anew
 	$(UV) pip compile --quiet --no-header --no-emit-index-url --no-emit-find-links $(TORCH_SOURCE) --python $(BIN)/python \
-		--extra env --extra policy-cpu --extra trainer --extra local --extra dev pyproject.toml --output-file requirements.lock
+		--extra env --extra policy-cpu --extra trainer --extra local --extra gym --extra mcp --extra mlflow --extra docs --extra dev pyproject.toml --output-file requirements.lock
 
 clean: ## Remove .venv and caches, never runs or data
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache build *.egg-info
