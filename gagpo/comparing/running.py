@@ -1,19 +1,22 @@
 """Making a study's runs: starts the processes that work on it, and shows how far they are."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from tqdm import tqdm
 
+from gagpo.comparing.errors import StudyError
 from gagpo.comparing.planning import PlannedRun, RunState, StudyFolder
 from gagpo.comparing.run_data import read_steps
 from gagpo.comparing.run_record import read_record
 from gagpo.stack import ProcessGroup, ServiceSpec
 from gagpo.stack.servers import module_argv
 from gagpo.training.summary import Summary
+from shared.files import try_lock
 
 _POLL_S = 1.0
 _LANE_STOP_DEADLINE_S = 90.0
@@ -35,8 +38,14 @@ class StudyJob:
 def make_runs(job: StudyJob, runs: Sequence[PlannedRun], say: Callable[[str], None]) -> None:
     """Make every run that is not complete, with one line for each that ends.
 
-    Runs that fail are recorded in their folders. Raises `ServiceDiedError` when a lane itself breaks.
+    Runs that fail are recorded in their folders. Raises `ServiceDiedError` when a lane itself breaks, `StudyError` when
+    another process is at the study.
     """
+    with _alone_at(job.folder):
+        _make_runs(job, runs, say)
+
+
+def _make_runs(job: StudyJob, runs: Sequence[PlannedRun], say: Callable[[str], None]) -> None:
     ended = {run.name for run in runs if run.state() is RunState.COMPLETE}
     lanes = [_lane(job, number) for number in range(1, min(job.parallel, len(runs) - len(ended)) + 1)]
     with ProcessGroup(job.folder.path / "lanes") as group, _Bar(len(runs), len(ended)) as bar:
@@ -56,6 +65,16 @@ def make_runs(job: StudyJob, runs: Sequence[PlannedRun], say: Callable[[str], No
             time.sleep(_POLL_S)
 
 
+@contextmanager
+def _alone_at(folder: StudyFolder) -> Iterator[None]:
+    """Hold the study's lock: the lanes of two commands would use the same servers' folders."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with (folder.path / "study.lock").open("w") as file:
+        if not try_lock(file):
+            raise StudyError(f"--out {folder.path}: another gagpo compare is at work there; wait for it or stop it")
+        yield
+
+
 def _lane(job: StudyJob, number: int) -> ServiceSpec:
     argv = [*module_argv("gagpo.comparing.lane"), "--study", str(job.study_file), "--out", str(job.folder.path)]
     only = [part for name in job.only for part in ("--only", name)]
@@ -63,6 +82,7 @@ def _lane(job: StudyJob, number: int) -> ServiceSpec:
         name=f"lane-{number}",
         argv=[*argv, "--number", str(number), *only],
         stop_deadline_s=_LANE_STOP_DEADLINE_S,
+        may_end=True,
     )
 
 

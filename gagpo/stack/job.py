@@ -44,7 +44,7 @@ class LocalJob(ServiceSet):
         return self._processes.exit_code("trainer")
 
     def check(self) -> None:
-        """Raise `ServiceDiedError` if one of the two, or a server, has ended with an error."""
+        """Raise `ServiceDiedError` if one of the two, or a server, has ended that should not have."""
         self._servers.check()
         super().check()
 
@@ -58,15 +58,18 @@ class LocalJob(ServiceSet):
                 *("--policy-url", self._servers.policy_url),
             ],
             environment={"REDIS_URL": self._redis_url},
+            may_end=True,
         )
 
     def _orchestrator(self) -> ServiceSpec:
         what = ["--job", self._job, "--recipe", str(self._recipe_file)]
-        return orchestrator_spec(self._servers, self._orchestrator_url, self._redis_url, what)
+        return orchestrator_spec(self._servers, self._orchestrator_url, self._redis_url, what, may_end=True)
 
 
-def orchestrator_spec(servers: LocalServers, url: str, redis_url: str, what: list[str]) -> ServiceSpec:
-    """An orchestrator on the servers that serves ``what``: one job, or whatever job is the active one."""
+def orchestrator_spec(
+    servers: LocalServers, url: str, redis_url: str, what: list[str], *, may_end: bool = False
+) -> ServiceSpec:
+    """An orchestrator on the servers that serves ``what``: one job, after which it ends, or whatever job is active."""
     return ServiceSpec(
         name="orchestrator",
         argv=[
@@ -77,4 +80,5 @@ def orchestrator_spec(servers: LocalServers, url: str, redis_url: str, what: lis
         ],
         environment={"REDIS_URL": redis_url},  # a command line, which may hold no password, is seen by all
         ready_url=f"{url}/readyz",
+        may_end=may_end,
     )

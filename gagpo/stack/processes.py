@@ -33,6 +33,8 @@ class ServiceSpec:
     ready_deadline_s: float = 120.0
     stop_deadline_s: float = 12.0
     """It is killed when it takes longer to end."""
+    may_end: bool = False
+    """It has an end of its own, with exit code 0; anything else that ends has failed whatever its exit code."""
 
 
 class ServiceDiedError(Exception):
@@ -89,9 +91,10 @@ class ProcessGroup:
             self._wait_child(child, tick)
 
     def check(self) -> None:
-        """Raise `ServiceDiedError` if a service has ended with an error."""
+        """Raise `ServiceDiedError` if a service has ended with an error, or at all where it should go on serving."""
         for child in self._children:
-            if child.process.poll() not in (None, 0):
+            code = child.process.poll()
+            if code is not None and not (code == 0 and child.spec.may_end):
                 raise ServiceDiedError(self._last_words(child))
 
     def exit_code(self, name: str) -> int | None:

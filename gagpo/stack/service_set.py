@@ -36,7 +36,7 @@ class ServiceSet:
         self._processes.stop()
 
     def check(self) -> None:
-        """Raise `ServiceDiedError` if one of them has ended with an error."""
+        """Raise `ServiceDiedError` if one of them has ended that should not have."""
         self._processes.check()
 
     def pids(self) -> dict[str, int]:

@@ -90,7 +90,7 @@ class LocalSystem(ServiceSet):
         return None if self._job is None else self._job.trainer_exit_code()
 
     def check(self) -> None:
-        """Raise `ServiceDiedError` if a service has ended with an error."""
+        """Raise `ServiceDiedError` if a service has ended that should not have."""
         self._servers.check()
         super().check()
         if self._job is not None:

@@ -60,6 +60,17 @@ def test_a_service_that_dies_is_reported_with_its_last_words(tmp_path: Path) -> 
             processes.check()
 
 
+def test_a_server_that_ends_is_missed_even_where_it_ended_well(tmp_path: Path) -> None:
+    with ProcessGroup(tmp_path) as processes:
+        processes.start(ServiceSpec("worker", [sys.executable, "-c", "pass"], may_end=True))
+        _wait("the worker has ended", lambda: processes.exit_code("worker") == 0)
+        processes.check()
+        processes.start(ServiceSpec("server", [sys.executable, "-c", "pass"]))
+        _wait("the server has ended", lambda: processes.exit_code("server") == 0)
+        with pytest.raises(ServiceDiedError, match="server ended with exit code 0"):
+            processes.check()
+
+
 def test_a_service_that_never_gets_ready_misses_its_deadline(tmp_path: Path) -> None:
     url = f"http://127.0.0.1:{free_port()}/readyz"
     with ProcessGroup(tmp_path) as processes:

@@ -8,9 +8,11 @@ from gagpo.comparing.errors import StudyError
 from gagpo.comparing.estimate import AROUND_TRAINING_S, estimates
 from gagpo.comparing.planning import PlannedRun, RunState, StudyFolder, chosen, claim, plan_runs
 from gagpo.comparing.run_record import add_attempt, read_record
+from gagpo.comparing.running import StudyJob, make_runs
 from gagpo.comparing.study import Study, load_study
 from gagpo.stack import ServerSettings
 from gagpo.training.run_folder import RunFolderError
+from shared.files import try_lock
 from shared.recipe import GagpoSettings, GrpoSettings, load_recipe
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -188,6 +190,14 @@ def test_runs_share_servers_unless_the_servers_would_serve_something_else(tmp_pa
     for change in ("prompt.max_tokens=900", 'model.path="other"'):
         other, *_ = planned(tmp_path, STUDY.replace("evaluation.episodes=5", change.replace('"', "'")))
         assert servers(gagpo) != servers(other), change
+
+
+def test_two_commands_do_not_work_on_one_study_at_once(tmp_path: Path) -> None:
+    folder = StudyFolder(tmp_path)
+    with (tmp_path / "study.lock").open("w") as held:
+        assert try_lock(held)
+        with pytest.raises(StudyError, match=f"--out {tmp_path}: another gagpo compare is at work there"):
+            make_runs(StudyJob(tmp_path / "study.toml", folder, [], 1), [], print)
 
 
 def test_only_some_variants_can_be_chosen(tmp_path: Path) -> None:
