@@ -145,7 +145,7 @@ def _recipe(study: Study, base: Base, variant: Variant) -> Recipe:
         document["algorithm"] = variant.algorithm
     document["name"] = f"{base.name}-{variant.name}"
     origin = f"variant {variant.name!r} on base {base.name!r} ({base.recipe})"
-    overrides = [*study.set, *base.set, *variant.set]
+    overrides = [*study.set, *base.set, *variant.set, *variant.set_on.get(base.name, [])]
     recipe = parse_recipe(tomli_w.dumps(document), origin, base.recipe.parent, overrides)
     return recipe.model_copy(
         update={"training": recipe.training.model_copy(update=_limits(study.budget_of(base), recipe))}

@@ -78,6 +78,9 @@ class Variant(Section):
     set: list[str] = Field(default_factory=list)
     """Further overrides, such as a learning rate of its own."""
 
+    set_on: dict[str, list[str]] = Field(default_factory=dict)
+    """Further overrides on one base alone, by its name."""
+
     bases: list[str] | None = None
     """Names of the bases to run on; unset, all."""
 
@@ -122,7 +125,7 @@ class Study(Section):
         if self.reference and self.reference not in variants:
             raise ValueError(f"reference = {self.reference!r} is no variant; there are {', '.join(variants)}")
         for variant in self.variants:
-            for name in variant.bases or []:
+            for name in [*(variant.bases or []), *variant.set_on]:
                 if name not in bases:
                     raise ValueError(f"variant {variant.name!r} names base {name!r}; there are {', '.join(bases)}")
         runs = Counter(f"{base.name}-{variant.name}" for base in self.bases for variant in self.variants_on(base))

@@ -53,6 +53,7 @@ threshold = 0.3
 [[variants]]
 name = "gagpo"
 label = "GAGPO"
+set_on = { two = ["optimizer.warmup_steps=5"] }
 [[variants]]
 name = "grpo"
 label = "GRPO"
@@ -86,6 +87,7 @@ def test_a_runs_recipe_is_the_base_with_the_variants_algorithm_overrides_budget_
     assert grpo.recipe.algorithm == GrpoSettings(clip_high=0.3), "the whole table, with nothing left of the base's"
     assert (gagpo.recipe.optimizer.learning_rate, grpo.recipe.optimizer.learning_rate) == (1e-6, 2e-4)
     assert (gagpo.recipe.rollout.concurrency, two.recipe.rollout.concurrency) == (3, 3)
+    assert (gagpo.recipe.optimizer.warmup_steps, two.recipe.optimizer.warmup_steps) == (0, 5)
     assert (gagpo.recipe.evaluation.episodes, two.recipe.evaluation.episodes) == (5, 128)
     assert (gagpo.recipe.seed, gagpo.recipe.name, gagpo.recipe.model.path) == (1, "one-gagpo", tmp_path / "small")
 
@@ -105,6 +107,7 @@ def test_the_budget_replaces_every_limit_of_the_recipe(tmp_path: Path) -> None:
         ('label = "GRPO"', 'lable = "GRPO"', "variants.1.lable: unknown key (did you mean 'label'?)"),
         ("environment_steps = 1000", "", "budget: give environment_steps (what a fair comparison takes)"),
         ('bases = ["one"]', 'bases = ["three"]', "variant 'grpo' names base 'three'; there are one, two"),
+        ("set_on = { two", "set_on = { four", "variant 'gagpo' names base 'four'; there are one, two"),
         ('name = "grpo"\n', 'name = "gagpo"\n', "variants has 'gagpo' twice"),
         ("seeds = [1, 2]", 'seeds = [1]\nreference = "ppo"', "reference = 'ppo' is no variant; there are gagpo, grpo"),
         (
@@ -125,7 +128,8 @@ def test_a_fault_of_a_study_is_named_with_field_value_and_remedy(
 
 
 def test_names_that_would_share_a_folder_are_refused(tmp_path: Path) -> None:
-    study = STUDY.replace('name = "two"', 'name = "one-gagpo"').replace('name = "grpo"\nl', 'name = "gagpo-gagpo"\nl')
+    study = STUDY.replace('name = "two"', 'name = "one-gagpo"').replace("{ two =", "{ one-gagpo =")
+    study = study.replace('name = "grpo"\nl', 'name = "gagpo-gagpo"\nl')
     with pytest.raises(StudyError, match="two runs would be called 'one-gagpo-gagpo'"):
         load_study(written(tmp_path, study))
 
