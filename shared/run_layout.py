@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHECKPOINT_PREFIX = "step-"
+CREDIT_PREFIX = "step-"
+CREDIT_SUFFIX = ".msgpack.zst"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,20 @@ class RunFiles:
     def checkpoint_folder(self) -> Path:
         """Folder of the checkpoints."""
         return self.path / "checkpoints"
+
+    @property
+    def credit_folder(self) -> Path:
+        """Folder of the credit records (`shared.credit_record`), one a training step."""
+        return self.path / "credit"
+
+    def credit_record(self, step: int) -> Path:
+        """The credit record of a training step, which need not be there."""
+        return self.credit_folder / f"{CREDIT_PREFIX}{step:06d}{CREDIT_SUFFIX}"
+
+    def credit_steps(self) -> list[int]:
+        """The training steps whose credit records are there, the newest last."""
+        files = self.credit_folder.glob(f"{CREDIT_PREFIX}*{CREDIT_SUFFIX}")
+        return sorted(int(file.name.removeprefix(CREDIT_PREFIX).removesuffix(CREDIT_SUFFIX)) for file in files)
 
     def evaluation(self, when: str) -> Path:
         """The report of the evaluation ``before`` or ``after`` training."""

@@ -177,7 +177,7 @@ class WeightSettings(Section):
 
 
 class TrackingSettings(Section):
-    """Where metrics go besides Redis."""
+    """What a run keeps of its training steps besides events in Redis."""
 
     tensorboard: bool = True
     """Write TensorBoard files into the run's folder."""
@@ -187,6 +187,10 @@ class TrackingSettings(Section):
 
     wandb_project: str = "gagpo"
     """Project name there."""
+
+    credit_steps: int = Field(default=100, ge=0)
+    """So many of the latest training steps keep their credit record, for the credit viewer: the groups and the credit
+    of their every step, in the run's folder. 0 for none."""
 
 
 class Recipe(Section):
