@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import httpx
 from fastapi import FastAPI
 
+from services.trainer.dashboard import Dashboard
 from services.trainer.server.evaluation import Evaluations
 from services.trainer.server.metrics import TrainerMetrics
 from services.trainer.server.model_check import ModelChecker
@@ -45,12 +46,15 @@ def create_app(settings: TrainerSettings, on_failure: Callable[[BaseException], 
                 settings, store, servers, ModelChecker(settings.model), supervisor, metrics
             )
             await stack.enter_async_context(_supervised(supervisor, on_failure))
+            await stack.enter_async_context(dashboard.running())
             yield
 
     app = FastAPI(title="gagpo trainer", version="1", description=DESCRIPTION, lifespan=lifespan)
     for router in (jobs.router, streams.router, files.router, health.router):
         app.include_router(router)
-    install_service(app, service="trainer", tokens=Tokens.from_environment(), access=ACCESS, registry=metrics.registry)
+    tokens = Tokens.from_environment()
+    install_service(app, service="trainer", tokens=tokens, access=ACCESS, registry=metrics.registry)
+    dashboard = Dashboard(app, tokens)
     return app
 
 

@@ -1,0 +1,82 @@
+"""Small pieces that pages are put together from."""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal
+
+from nicegui import ui
+from nicegui.elements.mixins.text_element import TextElement
+from redis.exceptions import RedisError
+
+from shared.schemas.job import JobState
+
+Tone = Literal["good", "bad", "busy", "quiet", "warn"]
+
+TONES: dict[JobState, Tone] = {
+    JobState.QUEUED: "quiet",
+    JobState.RUNNING: "busy",
+    JobState.INTERRUPTED: "warn",
+    JobState.COMPLETED: "good",
+    JobState.FAILED: "bad",
+    JobState.CANCELLED: "quiet",
+}
+
+
+def heading(text: str, note: str | None = None) -> None:
+    """The page's own heading, with a line of explanation."""
+    with ui.element("div").classes("heading"):
+        written("h1", text)
+        if note:
+            written("p", note)
+
+
+@contextmanager
+def card(title: str | None = None) -> Iterator[ui.element]:
+    """A framed part of a page."""
+    with ui.element("section").classes("card") as element:
+        if title:
+            written("h2", title)
+        yield element
+
+
+def written(tag: str, text: str, classes: str = "") -> TextElement:
+    """An HTML element that holds text alone; the text is never read as HTML."""
+    return TextElement(tag=tag, text=text).classes(classes)
+
+
+def chip(text: str, tone: Tone) -> ui.label:
+    """A word in a coloured frame, such as a state."""
+    return ui.label(text).classes(f"chip {tone}")
+
+
+def state_chip(state: JobState) -> ui.label:
+    """A job's state."""
+    return chip(state.value, TONES[state])
+
+
+def notice(tone: Tone, title: str, detail: str) -> None:
+    """Something to be read: what is wrong, or that there is nothing yet, and what to do."""
+    with ui.element("div").classes(f"notice {tone}").props('role="status"'):
+        ui.label(title).classes("notice-title")
+        ui.label(detail).classes("notice-detail")
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> None:
+    """Names with values."""
+    with ui.element("dl").classes("facts"):
+        for name, value in pairs:
+            with ui.element("div"):
+                written("dt", name)
+                written("dd", value)
+
+
+def keep_up(every_s: float, refresh: Callable[[], Awaitable[None]]) -> ui.timer:
+    """Call ``refresh`` again and again while the page is open. Redis may be away for a while: then nothing changes."""
+
+    async def tolerant() -> None:
+        try:
+            await refresh()
+        except (RedisError, OSError):
+            return  # the health page tells; the next call may find it again
+
+    return ui.timer(every_s, tolerant, immediate=False)
