@@ -47,7 +47,9 @@ class Finding:
 def walk(environment: Environment, kind: StateKeyKind, rng: random.Random) -> CreditEpisode:
     """A random walk; one that has ended ends the episode."""
     seen = environment.reset()
-    texts, keys, truths = [], [], []
+    texts: list[str] = []
+    keys: list[str] = []
+    truths: list[str] = []
     ended = False
     while not ended and len(texts) < STEPS:
         texts.append(seen.text)
