@@ -20,6 +20,7 @@ from pydantic import JsonValue
 
 from gagpo.comparing.planning import PlannedRun, RunState, StudyFolder
 from shared.files import write_atomically
+from shared.scalars import scalars
 
 DIGITS = 6
 """Significant digits of a number in the tables."""
@@ -41,7 +42,7 @@ def export_study(study_file: Path, runs: Sequence[PlannedRun], folder: StudyFold
 
 def _table(metrics: Path) -> str:
     """``metrics.jsonl`` as CSV. What some lines lack is empty there."""
-    rows = [_flat(json.loads(line)) for line in metrics.read_text().splitlines()]
+    rows = [_row(json.loads(line)) for line in metrics.read_text().splitlines()]
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")
@@ -50,12 +51,11 @@ def _table(metrics: Path) -> str:
     return text.getvalue()
 
 
-def _flat(record: Mapping[str, JsonValue]) -> dict[str, str]:
-    """The numbers of a record, nested ones as ``name/key``; those of each environment apart are left out."""
-    found: dict[str, str] = {}
-    for name, value in record.items():
-        if isinstance(value, dict) and name != "environments":
-            found |= {f"{name}/{key}": number for key, number in _flat(value).items()}
-        elif isinstance(value, int | float):
-            found[name] = f"{value:.{DIGITS}g}" if isinstance(value, float) else str(value)
-    return found
+def _row(record: Mapping[str, JsonValue]) -> dict[str, str]:
+    """The numbers of a record as text; those of each environment apart are left out."""
+    whole = {name: value for name, value in record.items() if name != "environments"}
+    return {name: _text(number) for name, number in scalars(whole).items()}
+
+
+def _text(number: float) -> str:
+    return f"{number:.{DIGITS}g}" if isinstance(number, float) else str(number)

@@ -2,6 +2,7 @@
 
 from enum import StrEnum
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -183,10 +184,27 @@ class TrackingSettings(Section):
     """Write TensorBoard files into the run's folder."""
 
     wandb: bool = False
-    """Also log to Weights & Biases (needs the ``wandb`` package and a login)."""
+    """Also log to Weights & Biases (``pip install gagpo[wandb]``, and a login)."""
 
     wandb_project: str = "gagpo"
     """Project name there."""
+
+    mlflow: bool = False
+    """Also log to MLflow (``pip install gagpo[mlflow]``)."""
+
+    mlflow_uri: str | None = None
+    """Its server, ``http://127.0.0.1:5000``, or a folder, ``file:///…``; ``MLFLOW_TRACKING_URI`` when left out.
+    User and password are set by ``MLFLOW_TRACKING_USERNAME`` and ``MLFLOW_TRACKING_PASSWORD``: recipes are shown."""
+
+    mlflow_experiment: str = Field(default="gagpo", min_length=1)
+    """Experiment there; made where missing."""
+
+    @field_validator("mlflow_uri")
+    @classmethod
+    def _no_password(cls, uri: str | None) -> str | None:
+        if uri is not None and "@" in urlsplit(uri).netloc:
+            raise ValueError("a recipe is shown: set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD instead")
+        return uri
 
     credit_steps: int = Field(default=100, ge=0)
     """So many of the latest training steps keep their credit record, for the credit viewer: the groups and the credit
