@@ -25,6 +25,9 @@ ADD = (Path(__file__).parent / "add_job.lua").read_text()
 CHANGE = (Path(__file__).parent / "change_job.lua").read_text()
 REMOVE = (Path(__file__).parent / "remove_job.lua").read_text()
 
+LATE_GROUPS_S = 300
+"""How long after a job's removal a group that was on its way is still turned away."""
+
 STATE_EVENT = "state"
 """Kind of the event that tells of a change of state; its payload has ``state``, ``before`` and ``reason``."""
 
@@ -89,7 +92,7 @@ def add_call(job: str, recipe: Recipe) -> tuple[list[str], list[Argument]]:
     record = JobRecord(id=job, name=recipe.name, steps=recipe.training.steps, submitted_at=datetime.now(UTC))
     event = {"state": JobState.QUEUED.value, "before": None, "reason": None}
     return (
-        [JOBS, JOBS_ORDER, keys.recipe, keys.state, keys.events],
+        [JOBS, JOBS_ORDER, keys.recipe, keys.state, keys.events, keys.frontier],
         [
             job,
             record.model_dump_json(),
@@ -145,7 +148,9 @@ def changed(job: str, to: JobState, outcome: Sequence[bytes]) -> None:
 def remove_call(job: str) -> tuple[list[str], list[Argument]]:
     """Keys and arguments of the script `REMOVE`."""
     over = [state.value for state in JobState if state.over]
-    return [JOBS, JOBS_ORDER, *JobKeys(job).lasting], [job, f",{','.join(over)},"]
+    keys = JobKeys(job)
+    others = [key for key in keys.lasting if key != keys.frontier]
+    return [JOBS, JOBS_ORDER, keys.frontier, *others], [job, f",{','.join(over)},", LATE_GROUPS_S]
 
 
 def removed(job: str, outcome: Sequence[bytes]) -> None:

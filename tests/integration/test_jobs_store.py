@@ -197,7 +197,7 @@ def test_only_a_job_that_is_over_is_removed_and_then_nothing_of_it_is_left(
         assert (
             set(store._redis.keys("gagpo:*")) == {key for key in kept if not key.startswith(b"gagpo:one:")} | expiring
         )
-        assert all(key.startswith(b"gagpo:one:figures:") for key in expiring)
+        assert all(key.startswith((b"gagpo:one:figures:", b"gagpo:one:frontier")) for key in expiring)
         with pytest.raises(UnknownJobError):
             store.remove("one")
         assert store.add("one", RECIPE.model_copy(update={"seed": 5})), "the id is free again"
@@ -206,6 +206,17 @@ def test_only_a_job_that_is_over_is_removed_and_then_nothing_of_it_is_left(
         with pytest.raises(JobNotOverError, match=f"job one is {state} and can't be removed before it is over"):
             store.remove("one")
         assert set(store._redis.keys("gagpo:*")) == kept
+
+
+def test_a_group_that_comes_after_its_job_was_removed_is_not_kept(store: JobStore, server: RedisServer) -> None:
+    store.add("one", RECIPE)
+    store.transition("one", JobState.CANCELLED)
+    store.remove("one")
+    add_groups(server.url, "one", [training_group(0, 0)])
+    assert not store._redis.exists("gagpo:one:groups", "gagpo:one:seen", "gagpo:one:held_bytes")
+    store.add("one", RECIPE)
+    add_groups(server.url, "one", [training_group(0, 0)])
+    assert store._redis.xlen("gagpo:one:groups") == 1, "the next job of that id gets its own"
 
 
 async def test_the_asyncio_store_removes_alike(store: JobStore, server: RedisServer) -> None:
