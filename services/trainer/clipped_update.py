@@ -5,7 +5,7 @@ import torch
 
 from services.trainer.batching import Rows, Samples, minibatch_plan
 from services.trainer.losses import SurrogateMeans
-from services.trainer.movement import Movement
+from services.trainer.movement import Movement, SampleRatios
 from services.trainer.objective import KnownLogprobs, Objective
 from services.trainer.optimizing import adamw, clipped_step, set_learning_rate
 from shared.recipe import Recipe
@@ -36,8 +36,13 @@ class ClippedUpdate:
 
     def move(self, samples: Samples, plan: list[Rows], known: KnownLogprobs) -> Movement:
         """A step of AdamW for each minibatch. Raises `FloatingPointError` for gradients that are no numbers."""
-        sums, grad_norms = torch.zeros(7, dtype=torch.float64, device=self._objective.world.device), []
+        world = self._objective.world
+        sums, grad_norms = torch.zeros(7, dtype=torch.float64, device=world.device), []
+        ratios = samples.mask.new_zeros(2, len(samples))
         for number, rows in enumerate(plan):
-            sums += self._objective.gradients(samples, rows, known, untouched=number == 0)
+            found = self._objective.gradients(samples, rows, known, untouched=number == 0)
+            sums += found.sums
+            ratios[:, rows] = found.ratios
             grad_norms.append(clipped_step(self.optimizer, self._recipe.optimizer.max_grad_norm, _REMEDY))
-        return Movement(SurrogateMeans.of(sums, sum(map(len, plan))), float(np.mean(grad_norms)))
+        means = SurrogateMeans.of(sums, sum(map(len, plan)))
+        return Movement(means, float(np.mean(grad_norms)), SampleRatios.of(world.add(ratios)))

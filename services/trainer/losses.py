@@ -30,6 +30,16 @@ class ActionLogprobs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StepRatios:
+    """How far the policy is from π_old on each of B steps, without gradient; both of shape (B,)."""
+
+    ratio: Tensor
+    """ρ; for token ratios, the mean of the step's tokens."""
+    clipped: Tensor
+    """Whether the clip took the gradient away, bool; for token ratios, from any of the step's tokens."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SurrogateSums:
     """Sums over the B steps shown, each a scalar; divide by the minibatch's number of steps. ``loss`` has a gradient.
 
@@ -49,9 +59,11 @@ class SurrogateSums:
     """Weights min(π_old / π_rollout, cap); 1 for each step where there is no cap."""
     capped: Tensor
     """Steps, or tokens of token ratios, whose weight the cap cut."""
+    steps: StepRatios
+    """Of each step by itself."""
 
     def detached(self) -> Tensor:
-        """All of them in order, shape (7,), float64, without gradient."""
+        """All sums in order, shape (7,), float64, without gradient."""
         policies = (self.loss.detach(), self.kl_reference, self.kl_old, self.clipped, self.surprise)
         return torch.stack([*policies, self.behaviour_weight, self.capped]).double()
 
@@ -92,15 +104,18 @@ def surrogate(logprobs: ActionLogprobs, advantages: Tensor, kind: LossKind) -> S
         kl_reference = _mean_over_tokens(k3(logprobs.reference - logprobs.new), mask).sum()
         loss = loss + kind.kl_coefficient * kl_reference
     with torch.no_grad():
+        clipped = bounded < plain
         return SurrogateSums(
             loss=loss,
             kl_reference=kl_reference,
             # Under π_old's own samples E[π_θ/π_old − 1 − log(π_θ/π_old)] = KL(π_old ‖ π_θ).
             kl_old=_mean_over_tokens(k3(log_ratio), mask).sum(),
-            clipped=_mean_over_tokens((bounded < plain).to(mask.dtype), shared).sum(),
+            clipped=_mean_over_tokens(clipped.to(mask.dtype), shared).sum(),
             surprise=_mean_over_tokens(-logprobs.new, mask).sum(),
             behaviour_weight=_mean_over_tokens(weight, shared).sum(),
             capped=_mean_over_tokens(capped.to(mask.dtype), shared).sum(),
+            # Padding has the ratio 1, which no clip cuts.
+            steps=StepRatios(_mean_over_tokens(ratio, shared), clipped.any(1)),
         )
 
 

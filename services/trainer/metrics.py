@@ -1,4 +1,4 @@
-"""Metrics of a training step, and where they go: ``metrics.jsonl``, TensorBoard, optionally W&B, and Redis events."""
+"""Metrics of a training step."""
 
 import importlib
 import json
@@ -36,6 +36,8 @@ class Phases:
     critic: float = 0.0
     """The critic's values and its update."""
     push: float = 0.0
+    credit: float = 0.0
+    """Keeping the credit record."""
     checkpoint: float = 0.0
     total: float = 0.0
     """The whole step, from the end of the one before."""
@@ -145,93 +147,3 @@ def _size_name(place: int) -> str:
         return f"{first}+"
     last = SIZE_EDGES[place + 1] - 1
     return str(first) if first == last else f"{first}-{last}"
-
-
-class MetricsSink(Protocol):
-    """Where metrics go."""
-
-    def write(self, step: int, metrics: Metrics) -> None:
-        """Take a training step's metrics."""
-
-    def close(self) -> None:
-        """Write out what is held back."""
-
-
-class JsonLines:
-    """``metrics.jsonl``: one line a training step, whatever happened to the trainer in between."""
-
-    def __init__(self, file: Path, resume_at: int, last: Metrics) -> None:
-        """Drop the lines from step ``resume_at`` on, and add ``last``, the step before, if its line is missing."""
-        lines = [line for line in _lines(file) if int(str(line["step"])) < resume_at]
-        if last and (not lines or lines[-1]["step"] != last["step"]):
-            lines.append(last)
-        write_atomically(file, "".join(json.dumps(line) + "\n" for line in lines).encode())
-        self._stream = file.open("a")
-
-    def write(self, step: int, metrics: Metrics) -> None:
-        """Append a line; a reader sees it at once."""
-        self._stream.write(json.dumps(metrics) + "\n")
-        self._stream.flush()
-
-    def close(self) -> None:
-        """Close the file."""
-        self._stream.close()
-
-
-class TensorBoard:
-    """TensorBoard files in ``<run>/tensorboard``."""
-
-    def __init__(self, folder: Path, resume_at: int) -> None:
-        """Points at ``resume_at`` and later, of a trainer that was killed, are purged."""
-        self._writer = SummaryWriter(str(folder), purge_step=resume_at or None)
-
-    def write(self, step: int, metrics: Metrics) -> None:
-        """Every number is a scalar, nested ones as ``name/key``."""
-        for name, value in scalars(metrics).items():
-            self._writer.add_scalar(name, value, step)
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Close the files."""
-        self._writer.close()
-
-
-class WeightsAndBiases:
-    """The same numbers on W&B, where the recipe asks for it."""
-
-    def __init__(self, recipe: Recipe, run_id: str, folder: Path) -> None:
-        """Go on with the run of that id, or begin it. Raises `ImportError` without the package."""
-        wandb = importlib.import_module("wandb")  # optional: not among the dependencies
-        self._run = wandb.init(
-            project=recipe.tracking.wandb_project,
-            id=run_id,
-            resume="allow",
-            dir=str(folder),
-            config=recipe.model_dump(mode="json"),
-        )
-
-    def write(self, step: int, metrics: Metrics) -> None:
-        """Log the scalars."""
-        self._run.log(scalars(metrics), step=step)
-
-    def close(self) -> None:
-        """Finish the upload."""
-        self._run.finish()
-
-
-def scalars(metrics: Mapping[str, JsonValue]) -> dict[str, float]:
-    """The numbers of a record, nested ones as ``name/key``."""
-    found: dict[str, float] = {}
-    for name, value in metrics.items():
-        if isinstance(value, dict):
-            found |= {f"{name}/{key}": number for key, number in scalars(value).items()}
-        elif isinstance(value, int | float):
-            found[name] = float(value)
-    return found
-
-
-def _lines(file: Path) -> Sequence[Metrics]:
-    if not file.exists():
-        return []
-    # A line without its end is one that a killed trainer was still writing.
-    return [json.loads(line) for line in file.read_text().splitlines(keepends=True) if line.endswith("\n")]

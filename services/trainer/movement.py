@@ -3,7 +3,10 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from services.trainer.batching import Rows, Samples
 from services.trainer.losses import SurrogateMeans
@@ -27,6 +30,27 @@ class TrustRegionStats:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class SampleRatios:
+    """ρ of N samples when an update last saw each of them, before the optimizer's step on it."""
+
+    ratios: NDArray[np.float64]
+    """Shape (N,); for token ratios, the mean over the sample's tokens."""
+    clipped: NDArray[np.bool_]
+    """Whether the clip took its gradient away; for token ratios, from any of its tokens. Shape (N,)."""
+
+    @classmethod
+    def of(cls, found: Tensor) -> "SampleRatios":
+        """From `Found.ratios` of all samples, added up over all processes."""
+        ratios, clipped = found.double().cpu().numpy()
+        return cls(ratios, clipped > 0)
+
+    @classmethod
+    def none(cls) -> "SampleRatios":
+        """Of no sample."""
+        return cls(np.zeros(0), np.zeros(0, np.bool_))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Movement:
     """What came of moving the weights."""
 
@@ -34,6 +58,7 @@ class Movement:
     """Over all minibatches, each as it was met."""
     grad_norm: float
     """Mean over minibatches, before any clipping."""
+    ratios: SampleRatios
     trust_region: TrustRegionStats | None = None
 
 

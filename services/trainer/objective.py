@@ -11,10 +11,21 @@ from transformers import PreTrainedModel
 from services.trainer.algorithms import LossKind
 from services.trainer.batching import MicroBatch, Rows, Samples, micro_batches
 from services.trainer.distributed import ALONE, World
-from services.trainer.losses import ActionLogprobs, SurrogateSums, surrogate
+from services.trainer.losses import ActionLogprobs, StepRatios, SurrogateSums, surrogate
 from services.trainer.model import computing_dtype
 from services.trainer.sharding import ActionModel, shard, shard_reference
 from shared.recipe import OldLogprobs, Recipe
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """What a pass over R samples found."""
+
+    sums: Tensor
+    """`SurrogateSums.detached` over the samples of all processes, shape (7,), float64."""
+    ratios: Tensor
+    """ρ of each sample, and 1 where the clip took its gradient away (`StepRatios`). Shape (2, R); 0 for samples that
+    were another process's, so that the sum over processes is whole."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,10 +39,7 @@ class KnownLogprobs:
 
 
 class Objective:
-    """Holds the policy and its reference, and finds the loss of samples under them.
-
-    Sums over samples are `SurrogateSums.detached`, of shape (7,), and of all processes.
-    """
+    """Holds the policy and its reference, and finds the loss of samples under them."""
 
     def __init__(
         self,
@@ -69,12 +77,12 @@ class Objective:
             self._write_logprobs(self._reference_logprobs, samples, everything, into=reference)
         return KnownLogprobs(old, before, reference)
 
-    def gradients(self, samples: Samples, rows: Rows, known: KnownLogprobs, *, untouched: bool = False) -> Tensor:
-        """Add the gradient of the given samples' mean loss to the weights' ``grad``. Returns the samples' sums.
+    def gradients(self, samples: Samples, rows: Rows, known: KnownLogprobs, *, untouched: bool = False) -> Found:
+        """Add the gradient of the given samples' mean loss to the weights' ``grad``.
 
         ``untouched`` weights are π_old still: their log-probabilities go into ``known``.
         """
-        sums = self._no_sums()
+        sums, ratios = self._nothing(samples)
         for batch in self.micro_batches(samples, rows):
             new = self._logprobs(self._policy_logprobs, batch, samples)
             if untouched:
@@ -83,18 +91,21 @@ class Objective:
             # FSDP takes the mean over processes where a sum is wanted.
             torch.autograd.backward(found.loss * self.world.size / len(rows))
             sums += found.detached()
+            _note(found.steps, batch, ratios)
         if untouched:
             self._share(known.before, rows)
-        return self.world.add(sums)
+        return Found(self.world.add(sums), ratios[:, rows])
 
-    def evaluate(self, samples: Samples, rows: Rows, known: KnownLogprobs) -> Tensor:
-        """The given samples' sums, without gradients."""
-        sums = self._no_sums()
+    def evaluate(self, samples: Samples, rows: Rows, known: KnownLogprobs) -> Found:
+        """The same without gradients."""
+        sums, ratios = self._nothing(samples)
         with torch.no_grad():
             for batch in self.micro_batches(samples, rows):
                 new = self._logprobs(self._policy_logprobs, batch, samples)
-                sums += self._surrogate(samples, batch, known, new).detached()
-        return self.world.add(sums)
+                found = self._surrogate(samples, batch, known, new)
+                sums += found.detached()
+                _note(found.steps, batch, ratios)
+        return Found(self.world.add(sums), ratios[:, rows])
 
     def logprobs(self, samples: Samples, rows: Rows, into: Tensor) -> None:
         """Write the policy's log π of the given samples' actions into ``into``, shape (N, A), without gradients."""
@@ -124,10 +135,17 @@ class Objective:
         logprobs = ActionLogprobs(new, known.old[at], reference, samples.mask[at], samples.rollout_logprobs[at])
         return surrogate(logprobs, samples.advantages[at], self._kind)
 
-    def _no_sums(self) -> Tensor:
-        return torch.zeros(7, dtype=torch.float64, device=self.world.device)
+    def _nothing(self, samples: Samples) -> tuple[Tensor, Tensor]:
+        """Sums, and ratios of all samples, before any is seen."""
+        sums = torch.zeros(7, dtype=torch.float64, device=self.world.device)
+        return sums, samples.mask.new_zeros(2, len(samples))
 
     def _share(self, values: Tensor, rows: Rows) -> None:
         """Complete the given rows, of which each process has filled in its own and left the others at 0."""
         if self.world.size > 1 and len(rows):
             values[rows] = self.world.add(values[rows])
+
+
+def _note(found: StepRatios, batch: MicroBatch, into: Tensor) -> None:
+    into[0, batch.samples] = found.ratio.to(into.dtype)
+    into[1, batch.samples] = found.clipped.to(into.dtype)

@@ -12,17 +12,14 @@ from typing import Self
 from transformers import PreTrainedModel
 
 from services.trainer.checkpoints import CheckpointStore, TrainerState
-from services.trainer.metrics import (
-    STEP_EVENT,
-    JsonLines,
-    Metrics,
-    MetricsSink,
-    TensorBoard,
-    WeightsAndBiases,
-)
+from services.trainer.credit_log import CreditLog
+from services.trainer.metrics import STEP_EVENT, Metrics
+from services.trainer.model_card import ModelCard
 from services.trainer.stopping import StopFlag
+from services.trainer.trackers import MetricsFile, TrackedJob, Trackers
 from services.trainer.weight_push import WeightPublisher
 from shared.buffer import EventWriter, GroupReader, JobChannel
+from shared.credit_record import CreditRecord
 from shared.files import try_lock
 from shared.recipe import Recipe
 from shared.run_layout import RunFiles
@@ -76,8 +73,12 @@ class Outputs:
         self._closing = ExitStack()
         self._closing.enter_context(_alone_in(place.run_dir, flag))
         self.checkpoints = CheckpointStore(
-            place.checkpoints, tokenizer_from=recipe.model.path, keep=recipe.training.keep_checkpoints
+            place.checkpoints,
+            tokenizer_from=recipe.model.path,
+            keep=recipe.training.keep_checkpoints,
+            card=ModelCard(place.job, recipe, RunFiles(place.run_dir).metrics).text,
         )
+        self._credit = CreditLog(RunFiles(place.run_dir), recipe.tracking.credit_steps)
         self._channel = JobChannel(place.redis_url, place.job)
         self._closing.callback(self._channel.close)
         self._events = EventWriter(place.redis_url, place.job)
@@ -92,7 +93,9 @@ class Outputs:
                 self._channel.announce_weights,
             )
         )
-        self._sinks: list[MetricsSink] = []
+        self._metrics: MetricsFile | None = None
+        self._trackers: Trackers | None = None
+        self._ended_as: JobState | None = None
 
     def __enter__(self) -> Self:
         """Return the outputs themselves."""
@@ -105,15 +108,17 @@ class Outputs:
         self._closing.close()
 
     def begin(self, state: TrainerState) -> None:
-        """Open the logs where ``state`` left off, and say that the job runs."""
+        """Open the logs where ``state`` left off, and say that the job runs.
+
+        Raises `TrackerError` where a job that begins has a tracker that can't be used.
+        """
         place, version = self._place, state.version
-        self._sinks = [JsonLines(RunFiles(place.run_dir).metrics, version, state.metrics)]
-        if self._recipe.tracking.tensorboard:
-            self._sinks.append(TensorBoard(place.run_dir / "tensorboard", version))
-        if self._recipe.tracking.wandb:
-            self._sinks.append(WeightsAndBiases(self._recipe, place.job, place.run_dir))
-        for sink in self._sinks:
-            self._closing.callback(sink.close)
+        self._metrics = MetricsFile(RunFiles(place.run_dir).metrics, version, state.metrics)
+        self._closing.callback(self._metrics.close)
+        job = TrackedJob(place.job, place.run_dir, self._recipe, version)
+        self._trackers = Trackers(job, self._metrics.earlier)
+        self._closing.callback(lambda: self._trackers and self._trackers.close(self._ended_as))
+        self._credit.begin(version)
         self._channel.set_state(JobState.RUNNING)
         self._events.emit("trainer-started", {"version": version, "steps": self._recipe.training.steps})
 
@@ -142,14 +147,20 @@ class Outputs:
         self._events.emit("checkpoint", {"version": state.version, "path": str(written), "seconds": seconds})
         return seconds
 
+    def keep_credit(self, record: CreditRecord) -> None:
+        """Keep a training step's credit. It is there before the step's metrics are, which tell of it."""
+        self._credit.write(record)
+
     def record(self, step: int, metrics: Metrics) -> None:
-        """Send a training step's metrics everywhere."""
-        for sink in self._sinks:
-            sink.write(step, metrics)
+        """Send a training step's metrics everywhere, once `begin` has opened the logs."""
+        assert self._metrics is not None and self._trackers is not None
+        self._metrics.write(metrics)
+        self._trackers.write(metrics)
         self._events.emit(STEP_EVENT, metrics)
 
     def end(self, state: JobState | None, reason: str) -> None:
         """Say how the trainer ended. None leaves the job as it is, to be resumed."""
+        self._ended_as = state
         if state is not None:
             self._channel.set_state(state)
         self._events.emit("trainer-ended", {"state": state.value if state else "stopped", "reason": reason})

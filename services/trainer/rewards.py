@@ -34,10 +34,14 @@ class Rewards:
         ]
         return CreditGroup(f"{group.environment}\0{group.task_id}", episodes, settings.success / self._unit)
 
+    def of_steps(self, group: Group) -> list[float]:
+        """The shaped rewards of all steps of a group, episode by episode."""
+        settings = self.of(group)
+        return [shaped_reward(step, settings) for episode in group.episodes for step in episode.steps]
+
     def total(self, group: Group) -> float:
         """Sum of the shaped rewards of all steps of a group."""
-        settings = self.of(group)
-        return sum(shaped_reward(step, settings) for episode in group.episodes for step in episode.steps)
+        return sum(self.of_steps(group))
 
 
 def shaped_reward(step: Step, settings: RewardSettings) -> float:

@@ -1,12 +1,13 @@
 """From a training step's groups to samples: shape rewards, assign credit, leave out what carries no signal."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 
 import numpy as np
 
 from services.trainer.algorithms import Algorithm, GroupCredit
+from services.trainer.algorithms.base import Bools
 from services.trainer.algorithms.diagnostics import CreditDiagnostics, diagnose
 from services.trainer.batching import Samples, make_samples
 from services.trainer.rewards import Rewards
@@ -54,6 +55,9 @@ class StepData:
     """What one training step trains on, and what is known of it before."""
 
     samples: Samples
+    trained: Bools
+    """Which of the S steps of all groups the samples are, in order: those of groups with signal that have a sampled
+    token. Shape (S,)."""
     credits: list[GroupCredit]
     stats: GroupStats
     """Of all groups."""
@@ -61,6 +65,10 @@ class StepData:
     tokens: TokenStats
     for_critic: ValueSamples | None
     """What the critic learns from; None where there is none."""
+
+    def without_samples(self) -> "StepData":
+        """The same with nothing for the policy to train on."""
+        return replace(self, samples=self.samples.none(), trained=np.zeros_like(self.trained))
 
 
 def assemble(
@@ -84,6 +92,7 @@ def assemble(
     places = {name: [place for place, group in enumerate(groups) if group.environment == name] for name in names}
     return StepData(
         samples=make_samples(steps, numbers, np.concatenate(advantages)),
+        trained=_trained(groups, credits),
         credits=credits,
         stats=group_stats(groups, credits, rewards),
         by_environment={
@@ -119,6 +128,19 @@ def group_stats(groups: Sequence[Group], credits: Sequence[GroupCredit], rewards
         invalid_action_share=_mean([not step.valid_action for step in steps]),
         truncated_share=_mean([episode.end is not EpisodeEnd.TERMINATED for episode in episodes]),
         credit=diagnose(credits, failed),
+    )
+
+
+def _trained(groups: Sequence[Group], credits: Sequence[GroupCredit]) -> Bools:
+    """Which steps `make_samples` keeps of the groups with signal. Shape (S,)."""
+    return np.array(
+        [
+            _has_signal(credit) and len(step.token_ids) > 0
+            for group, credit in zip(groups, credits, strict=True)
+            for episode in group.episodes
+            for step in episode.steps
+        ],
+        np.bool_,
     )
 
 

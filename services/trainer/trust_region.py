@@ -20,7 +20,7 @@ from services.trainer.conjugate_gradient import conjugate_gradient
 from services.trainer.distributed import World
 from services.trainer.fisher import TokenDivergence, Weights
 from services.trainer.losses import SurrogateMeans
-from services.trainer.movement import Movement, TrustRegionStats
+from services.trainer.movement import Movement, SampleRatios, TrustRegionStats
 from services.trainer.objective import KnownLogprobs, Objective
 from shared.recipe import TrustRegionSettings
 
@@ -69,9 +69,8 @@ class TrustRegionUpdate:
         (everything,) = plan
         divergence = self._divergence(samples, everything)
         weights = divergence.weights()
-        before = SurrogateMeans.of(
-            self._objective.gradients(samples, everything, known, untouched=True), len(everything)
-        )
+        start = self._objective.gradients(samples, everything, known, untouched=True)
+        before = SurrogateMeans.of(start.sums, len(everything))
         gradient = _take_gradient(weights)
         norm = float(gradient.norm())
         if not math.isfinite(norm):
@@ -83,13 +82,15 @@ class TrustRegionUpdate:
             _place(weights, {name: old[name] + fraction * step[name] for name in weights})
             kl = divergence.kl_from(old)
             if kl <= self._settings.max_kl:
-                after = SurrogateMeans.of(self._objective.evaluate(samples, everything, known), len(everything))
+                there = self._objective.evaluate(samples, everything, known)
+                after = SurrogateMeans.of(there.sums, len(everything))
                 if after.loss < before.loss:
                     stats = TrustRegionStats(kl, fraction, residual, halvings, rejected=False)
-                    return Movement(replace(before, kl_old=after.kl_old), norm, stats)
+                    means = replace(before, kl_old=after.kl_old)
+                    return Movement(means, norm, SampleRatios.of(there.ratios), stats)
         _place(weights, old)
         rejected = TrustRegionStats(0.0, 0.0, residual, self._settings.line_search_steps, rejected=True)
-        return Movement(before, norm, rejected)
+        return Movement(before, norm, SampleRatios.of(start.ratios), rejected)
 
     def _natural_step(self, divergence: TokenDivergence, gradient: Tensor) -> tuple[Weights, float]:
         """The step from the old weights whose KL is ``max_kl`` by the Fisher matrix; and the solver's residual."""

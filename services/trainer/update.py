@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from services.trainer.algorithms import LossKind
 from services.trainer.batching import Rows, Samples
 from services.trainer.clipped_update import ClippedUpdate
 from services.trainer.distributed import ALONE, World
-from services.trainer.movement import TrustRegionStats, Update
+from services.trainer.movement import SampleRatios, TrustRegionStats, Update
 from services.trainer.objective import Objective
 from services.trainer.trust_region import TrustRegionUpdate, refuse_shards, unclipped
 from shared.recipe import Recipe, UpdateKind
@@ -49,6 +49,8 @@ class UpdateStats:
     """Seconds for forward and backward passes and the optimizer."""
     trust_region: TrustRegionStats | None = None
     """Of ``update = "trpo"``."""
+    ratios: SampleRatios = field(default_factory=SampleRatios.none)
+    """Of each sample; with ``update = "trpo"``, after the step that was taken."""
 
 
 class Updater:
@@ -114,6 +116,7 @@ class Updater:
             old_logprobs_s=middle - start,
             update_s=end - middle,
             trust_region=movement.trust_region,
+            ratios=movement.ratios,
         )
 
     def logprobs(self, samples: Samples, rows: Rows, into: Tensor) -> None:

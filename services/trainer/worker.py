@@ -9,13 +9,15 @@ from functools import partial
 
 from services.trainer.algorithms import make_algorithm
 from services.trainer.checkpoints import TrainerState, read_state
+from services.trainer.credit_log import credit_record
 from services.trainer.distributed import World
 from services.trainer.learner import Learner
 from services.trainer.metrics import Metrics, Phases, step_metrics
 from services.trainer.outputs import Outputs
 from services.trainer.rewards import Rewards
-from services.trainer.step_data import assemble
+from services.trainer.step_data import StepData, assemble
 from services.trainer.stopping import StopFlag, StoppedError
+from services.trainer.update import UpdateStats
 from services.trainer.value_samples import Judged, prompts_of
 from shared.buffer import GroupReader
 from shared.recipe import PpoSettings, Recipe
@@ -132,7 +134,7 @@ class Worker:
         data = assemble(groups, self._algorithm, self._rewards, step, judged)
         phases.advantages = time.perf_counter() - seen
         if step < self._critic_warmup:  # the policy waits until the critic's values mean something
-            data = replace(data, samples=data.samples.none())
+            data = data.without_samples()
         update = learner.update(data.samples, step)
         phases.old_logprobs, phases.update = update.old_logprobs_s, update.update_s
         phases.push = self._outputs.publish(learner.whole(), step + 1)
@@ -140,6 +142,7 @@ class Worker:
         if data.for_critic is not None:  # last, because episodes of the new version can begin meanwhile
             critic = learner.update_critic(data.for_critic, step)
             phases.critic += critic.seconds
+        phases.credit = self._keep_credit(step, groups, data, update)
 
         progress.version = step + 1
         progress.environment_steps += data.stats.environment_steps
@@ -160,6 +163,14 @@ class Worker:
             phases.total,
             phases.wait,
         )
+
+    def _keep_credit(self, step: int, groups: Sequence[Group], data: StepData, update: UpdateStats) -> float:
+        """Keep the credit record where the recipe asks for it. Returns the seconds it took."""
+        start = time.perf_counter()
+        if self._recipe.tracking.credit_steps:
+            name = self._recipe.algorithm.name
+            self._outputs.keep_credit(credit_record(step, name, groups, data, self._rewards, update.ratios))
+        return time.perf_counter() - start
 
     def _judge(self, groups: Sequence[Group]) -> Judged | None:
         """What the critic thinks of every step; None where the algorithm has no critic."""

@@ -53,6 +53,28 @@ def loss_of(p: ActionLogprobs, kind: LossKind) -> Tensor:
     return surrogate(p, torch.tensor(ADVANTAGES, dtype=torch.float64), kind).loss / 4
 
 
+@pytest.mark.parametrize("ratio", RatioKind)
+def test_a_step_is_told_its_ratio_and_whether_it_was_clipped(ratio: RatioKind) -> None:
+    p, advantages = made_up(3), torch.tensor(ADVANTAGES, dtype=torch.float64)
+    sums = surrogate(p, advantages, LossKind(ratio, 0.2, 0.3, 0.0))
+    ratios, clipped, shares = [], [], []
+    for row, (length, advantage) in enumerate(zip(LENGTHS, ADVANTAGES, strict=True)):
+        difference = [float(p.new[row, j] - p.old[row, j]) for j in range(length)]
+        found = {
+            RatioKind.ACTION: [math.exp(sum(difference) / length)],
+            RatioKind.SEQUENCE: [math.exp(sum(difference))],
+            RatioKind.TOKEN: [math.exp(d) for d in difference],
+        }[ratio]
+        cut = [one > 1.3 if advantage > 0 else one < 0.8 for one in found]
+        ratios.append(sum(found) / len(found))
+        clipped.append(any(cut))
+        shares.append(sum(cut) / len(cut))
+    assert sums.steps.ratio.tolist() == pytest.approx(ratios, rel=1e-12)
+    assert sums.steps.clipped.tolist() == clipped
+    assert 0 < sum(clipped) < 4, "the example has both"
+    assert float(sums.clipped) == pytest.approx(sum(shares))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_value_and_gradient_are_those_of_the_equations(kind: LossKind) -> None:
     p = made_up(3)

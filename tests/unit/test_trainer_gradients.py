@@ -132,7 +132,7 @@ def test_the_gradient_is_the_slope_of_the_loss(
     losses = []
     for length in (size, -2 * size):
         move(length)
-        losses.append(float(objective.evaluate(SAMPLES, EVERYTHING, known)[0]) / len(SAMPLES))
+        losses.append(float(objective.evaluate(SAMPLES, EVERYTHING, known).sums[0]) / len(SAMPLES))
     slope = (losses[0] - losses[1]) / (2 * size)
     expected = float(torch.dot(gradient, torch.cat([part.flatten() for part in direction])))
     assert slope == pytest.approx(expected, rel=1e-6, abs=1e-8)
@@ -185,7 +185,7 @@ def test_stale_groups_get_the_decoupled_objective(ratio: RatioKind) -> None:
         sampled = replace(SAMPLES, rollout_logprobs=logprobs_under(behaviour))
     kind = LossKind(ratio, 0.2, 0.2, 0.0, behaviour_cap=100.0)
     proximal = logprobs_under(old)
-    sums = Objective(RECIPE, kind, new, None).evaluate(sampled, EVERYTHING, KnownLogprobs(proximal, proximal, None))
+    found = Objective(RECIPE, kind, new, None).evaluate(sampled, EVERYTHING, KnownLogprobs(proximal, proximal, None))
 
     total = 0.0
     for row in range(len(SAMPLES)):
@@ -199,7 +199,7 @@ def test_stale_groups_get_the_decoupled_objective(ratio: RatioKind) -> None:
         # min(π_θ/π_behav Â, clip(π_θ/π_prox) π_prox/π_behav Â): Hilton et al. 2021, equation 4.
         clipped = (p_new / p_old).clamp(0.8, 1.2) * p_old / p_behaviour
         total -= float(torch.minimum(p_new / p_behaviour * advantage, clipped * advantage).mean())
-    assert float(sums[0]) == pytest.approx(total, rel=1e-10)
+    assert float(found.sums[0]) == pytest.approx(total, rel=1e-10)
 
 
 def logprobs_under(model: GPT2LMHeadModel) -> Tensor:

@@ -203,6 +203,40 @@ def test_the_update_raises_the_good_and_lowers_the_bad(recipe: Recipe) -> None:
     assert stats.learning_rate == recipe.optimizer.learning_rate
 
 
+def mean_logprobs(updater: Updater, samples: Samples) -> torch.Tensor:
+    """Mean over an action's tokens of log π_θ. Shape (N,)."""
+    found = torch.zeros_like(samples.mask)
+    updater.logprobs(samples, np.arange(len(samples)), into=found)
+    return (found * samples.mask).sum(1) / samples.mask.sum(1)
+
+
+@pytest.mark.parametrize("budget", [128, 1 << 16])
+def test_every_samples_ratio_is_that_of_its_last_pass(recipe: Recipe, budget: int) -> None:
+    samples, settings = samples_of(recipe), {"minibatches": 1, "micro_batch_tokens": budget}
+    first = updater_of(with_training(recipe, epochs=1, **settings))
+    before = mean_logprobs(first, samples)
+    met = first.update(samples, step=5).ratios
+    assert met.ratios.tolist() == [1.0] * len(samples), "nothing had moved"
+    assert not met.clipped.any()
+
+    # The second epoch meets the weights that the first one left.
+    moved = (mean_logprobs(first, samples) - before).exp()
+    stats = updater_of(with_training(recipe, epochs=2, **settings)).update(samples, step=5)
+    assert stats.ratios.ratios == pytest.approx(moved.numpy(), rel=1e-4)
+    expected = torch.where(samples.advantages > 0, moved > 1.2, moved < 0.8)
+    assert stats.ratios.clipped.tolist() == expected.tolist()
+    assert stats.clip_fraction == pytest.approx(float(expected.float().mean()) / 2), "the mean over both epochs"
+
+
+def test_later_minibatches_meet_weights_that_moved(recipe: Recipe) -> None:
+    recipe, samples = with_training(recipe, minibatches=2), samples_of(recipe)
+    ratios = updater_of(recipe).update(samples, step=5).ratios.ratios
+    first, second = minibatch_plan(samples.episodes, 2, 1, (recipe.seed, 5))
+    assert (ratios[first] == 1.0).all()
+    assert (ratios[second] != 1.0).all()
+    assert ratios[second] == pytest.approx(1.0, abs=0.3)
+
+
 def test_old_logprobs_are_the_trainers_or_the_servers(recipe: Recipe) -> None:
     samples = samples_of(recipe)  # the server's numbers are made up, so that ratios to them are far from 1
     own = updater_of(with_training(recipe, minibatches=2)).update(samples, step=0)
@@ -230,7 +264,7 @@ def test_nothing_to_train_on_leaves_the_weights_alone(recipe: Recipe) -> None:
     empty = samples_of(recipe, [training_group(0, 0, won=False)])
     assert len(empty) == 0
     stats = updater.update(empty, step=0)
-    assert stats.trained_tokens == 0
+    assert stats.trained_tokens == len(stats.ratios.ratios) == 0
     assert all(torch.equal(a, b) for a, b in zip(before, updater.policy.parameters(), strict=True))
 
 

@@ -150,6 +150,10 @@ def test_the_step_stays_within_its_bound_and_lowers_the_loss(max_kl: float) -> N
     # At the old weights every ratio is 1: the loss was minus the mean advantage.
     assert stats.loss == pytest.approx(-float(SAMPLES.advantages.mean()), rel=1e-9)
     assert surrogate_loss(model, old) < stats.loss
+    # The ratios are those of the step that was taken.
+    gained = float((stats.ratios.ratios * SAMPLES.advantages.numpy()).mean())
+    assert gained == pytest.approx(-surrogate_loss(model, old), rel=1e-9)
+    assert not stats.ratios.clipped.any()
 
 
 def surrogate_loss(model: GPT2LMHeadModel, old: Weights) -> float:
@@ -238,6 +242,7 @@ def test_without_a_step_that_is_good_enough_the_weights_stay() -> None:
     assert stats.trust_region.rejected
     assert stats.trust_region.halvings == 2
     assert stats.trust_region.kl == stats.trust_region.step_fraction == 0.0
+    assert stats.ratios.ratios.tolist() == [1.0] * len(SAMPLES)
     assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
 
 
