@@ -1,9 +1,6 @@
 """``gagpo play``: a person plays an environment in the terminal, over the same REST API as a policy."""
 
-import json
-import sys
-import tempfile
-from pathlib import Path
+import contextlib
 from typing import Annotated
 
 import typer
@@ -12,8 +9,7 @@ from rich.console import Console
 from gagpo.commands.errors import plain_errors
 from gagpo.environment_client import EnvironmentClient
 from gagpo.playing import check_known, play_episode
-from gagpo.ports import free_port
-from gagpo.stack import ProcessGroup, ServiceSpec
+from gagpo.stack import local_env_server
 
 console = Console(highlight=False, soft_wrap=True)
 
@@ -44,19 +40,8 @@ def play(
 
 def _play_alone(environment: str, split: str | None, seed: int, task_id: str | None) -> None:
     """With an env server of one's own, for as long as the game lasts."""
-    url = f"http://127.0.0.1:{free_port()}"
-    argv = [sys.executable, "-m", "services.env_server", "--port", url.rsplit(":", 1)[1]]
-    with tempfile.TemporaryDirectory(prefix="gagpo-play-") as logs, ProcessGroup(Path(logs)) as processes:
+    with contextlib.ExitStack() as server:
         with console.status("starting an env server (the first time, its tasks are generated) …"):
-            processes.start(
-                ServiceSpec(
-                    "env-server",
-                    argv,
-                    {"GAGPO_ENV_SERVE": json.dumps([environment]), "GAGPO_ENV_WORKERS": "1"},
-                    ready_url=f"{url}/readyz",
-                    ready_deadline_s=300.0,
-                )
-            )
-            processes.wait_ready()
+            url = server.enter_context(local_env_server(environment))
         with EnvironmentClient(url) as client:
             play_episode(client, console, environment, split, seed, task_id)

@@ -1,5 +1,6 @@
 """The whole system on one machine, as processes and without containers."""
 
+from gagpo.stack.alone import local_env_server
 from gagpo.stack.job import LocalJob
 from gagpo.stack.processes import ProcessGroup, ServiceDiedError, ServiceSpec
 from gagpo.stack.servers import LocalServers, ServerSettings
@@ -16,6 +17,7 @@ __all__ = [
     "ServiceSet",
     "ServiceSpec",
     "SystemSettings",
+    "local_env_server",
     "redis_from_environment",
     "weights_pointer",
 ]
