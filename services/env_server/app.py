@@ -17,6 +17,8 @@ from services.env_server.environments.registry import registered
 from services.env_server.journal import Journal, JournalUnavailableError, MemoryJournal, RedisJournal
 from services.env_server.metrics import EnvServerMetrics
 from services.env_server.openapi import install_openapi
+from services.env_server.openenv import routes as openenv_routes
+from services.env_server.openenv import socket as openenv_socket
 from services.env_server.operations import EnvServer
 from services.env_server.routes import ACCESS, environments, health, sessions, websocket
 from services.env_server.sessions import SessionLimits, SessionTable
@@ -30,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 DESCRIPTION = """Text environments behind a REST API: sessions, groups, batches, idempotent steps.
 Errors are RFC 9457 problem documents. JSON everywhere; `application/msgpack` when asked for by `Accept` and
-`Content-Type`. `/v1/ws` takes the same messages over a WebSocket."""
+`Content-Type`. `/v1/ws` takes the same messages over a WebSocket. `/openenv/<environment>` is an OpenEnv server."""
 
 
 def create_app(settings: EnvServerSettings) -> FastAPI:
@@ -56,6 +58,8 @@ def create_app(settings: EnvServerSettings) -> FastAPI:
 
     app = FastAPI(title="gagpo env server", version="1", description=DESCRIPTION, lifespan=lifespan)
     for router in (environments.router, sessions.router, health.router, websocket.router):
+        app.include_router(router)
+    for router in (openenv_routes.router, openenv_socket.router):
         app.include_router(router)
     install_openapi(app)
     install_service(

@@ -48,6 +48,11 @@ def step_conflict(session_id: str, step_index: int, expected: int) -> ProblemErr
     return ProblemError(409, "step-conflict", "The step does not fit the session's history", detail, extra=extra)
 
 
+def no_episode() -> ProblemError:
+    """A client of OpenEnv that steps before it has reset."""
+    return ProblemError(409, "no-episode", "There is no episode yet", "No episode is being played here: reset first.")
+
+
 def at_capacity(limit: int, retry_after_s: int) -> ProblemError:
     """The server holds as many sessions as it may."""
     detail = (
@@ -105,9 +110,9 @@ def body_too_large(limit: int) -> ProblemError:
     return ProblemError(413, "body-too-large", "The body is too large", detail)
 
 
-def unsupported_media_type(given: str) -> ProblemError:
-    """The body is in a format that is not read."""
-    detail = f"Content-Type: {given[:64]!r} is not read here; send application/json or application/msgpack."
+def unsupported_media_type(given: str, read: str = "application/json or application/msgpack") -> ProblemError:
+    """The body is in a format that is not ``read``."""
+    detail = f"Content-Type: {given[:64]!r} is not read here; send {read}."
     return ProblemError(415, "unsupported-media-type", "The body's format is not read here", detail)
 
 

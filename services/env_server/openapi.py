@@ -6,6 +6,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from services.env_server.openenv.messages import OpenEnvReset, OpenEnvResult, OpenEnvStep
 from shared.schemas.environment import (
     Problem,
     SessionList,
@@ -17,8 +18,8 @@ from shared.schemas.environment import (
     StepResult,
 )
 
-_BODIES = (SessionRequest, StepRequest, StepBatch)
-_ANSWERS = (SessionList, StepResult, StepBatchResult, SessionState, Problem)
+_BODIES = (SessionRequest, StepRequest, StepBatch, OpenEnvReset, OpenEnvStep)
+_ANSWERS = (SessionList, StepResult, StepBatchResult, SessionState, OpenEnvResult, Problem)
 
 
 def install_openapi(app: FastAPI) -> None:

@@ -49,6 +49,8 @@ def _whole(value: object) -> object:
 _Whole = BeforeValidator(_whole)
 Index = Annotated[int, Field(ge=0), _Whole]
 """An index from 0 on."""
+StepLimit = Annotated[int, Field(ge=1, le=10_000), _Whole]
+"""How many steps a session may have."""
 
 Action = Annotated[
     str,
@@ -130,7 +132,7 @@ class SessionRequest(Message):
     seed: Index | None = None
     count: Annotated[int, Field(ge=1, le=MAX_GROUP), _Whole] = 1
     """How many sessions of the same task to open from one load: a group."""
-    max_steps: Annotated[int, Field(ge=1, le=10_000), _Whole] | None = None
+    max_steps: StepLimit | None = None
     state_key: StateKeyKind = StateKeyKind.OBSERVATION
     true_state: bool = False
     """Tell the key of the true state as well, to see what the grouping by ``state_key`` hides."""

@@ -2,5 +2,5 @@
 
 from shared.service import Access, Scope
 
-ACCESS = (Access("/v1", {Scope.ENVIRONMENTS}),)
+ACCESS = (Access("/v1", {Scope.ENVIRONMENTS}), Access("/openenv", {Scope.ENVIRONMENTS}))
 """Which tokens open them."""

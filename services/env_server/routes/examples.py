@@ -66,3 +66,16 @@ SESSION_STATE: dict[str, Any] = OBSERVATION | {
     "terminated": False,
     "truncated": False,
 }
+
+_SEEN = {name: value for name, value in STEP_RESULT.items() if name != "reward"}
+OPENENV_RESET: dict[str, Any] = {"seed": 7, "split": "train", "options": {"expert": True}}
+OPENENV_OPENED: dict[str, Any] = {
+    "observation": OBSERVATION | {"terminated": False, "truncated": False},
+    "reward": None,
+    "done": False,
+}
+OPENENV_STEP: dict[str, Any] = {
+    "session_id": OBSERVATION["session_id"],
+    "action": {"action": "go to countertop 1", "step_index": 0},
+}
+OPENENV_STEPPED: dict[str, Any] = {"observation": _SEEN, "reward": 0.0, "done": False}
