@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from shared.recipe.section import Section
+from shared.schemas.environment import InfoValue
 
 
 class ValuePool(StrEnum):
@@ -227,6 +228,19 @@ class PpoSettings(AlgorithmSettings):
     critic: CriticSettings = CriticSettings()
 
 
+class CustomSettings(AlgorithmSettings):
+    """An estimator of one's own: a class that is installed where the trainer runs."""
+
+    name: Literal["custom"] = "custom"
+
+    estimator: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+    """Its name in the entry-point group ``gagpo.algorithms``, or in the trainer's variable ``GAGPO_ALGORITHMS``. Never
+    a module's: a recipe that comes over the network doesn't choose what is imported."""
+
+    options: dict[str, InfoValue] = Field(default_factory=dict)
+    """Its own settings, which it describes and checks itself."""
+
+
 def _name(table: object) -> str:
     """The algorithm that a table is for; GAGPO where it names none."""
     found = table.get("name", "gagpo") if isinstance(table, dict) else getattr(table, "name", "gagpo")
@@ -238,7 +252,8 @@ AnyAlgorithm = Annotated[
     | Annotated[GigpoSettings, Tag("gigpo")]
     | Annotated[GrpoSettings, Tag("grpo")]
     | Annotated[RlooSettings, Tag("rloo")]
-    | Annotated[PpoSettings, Tag("ppo")],
+    | Annotated[PpoSettings, Tag("ppo")]
+    | Annotated[CustomSettings, Tag("custom")],
     Discriminator(_name),
 ]
 """The settings of one algorithm, told apart by ``name``."""

@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 
 from pydantic import JsonValue, ValidationError
 
+from services.trainer.algorithms.custom import EstimatorError, estimator_of
 from services.trainer.server.model_check import ModelChecker
 from services.trainer.server.servers import Servers
 from services.trainer.server.task_check import environment_faults
 from shared.problems import ProblemError
 from shared.prompting.template import TemplateError, load_template
-from shared.recipe import Recipe, RecipeFault, WeightTransport, recipe_faults
+from shared.recipe import CustomSettings, Recipe, RecipeFault, WeightTransport, recipe_faults
 
 LONGEST_NAME_IN_ID = 80
 
@@ -83,6 +84,11 @@ def _faults_here(recipe: Recipe) -> Iterable[RecipeFault]:
         yield RecipeFault("weights.transport", "'nccl'", "not served by this trainer; take 'file' or 'http'")
     if recipe.tracking.wandb and importlib.util.find_spec("wandb") is None:
         yield RecipeFault("tracking.wandb", "True", "the trainer has no wandb package; set it to false")
+    if isinstance(recipe.algorithm, CustomSettings):
+        try:
+            estimator_of(recipe.algorithm, recipe.min_std)
+        except EstimatorError as error:
+            yield from error.faults
     fields = {"prompt.template": recipe.prompt.template}
     fields |= {f"environments.{i}.prompt.template": one.prompt.template for i, one in enumerate(recipe.environments)}
     seen: set[str] = set()
