@@ -26,6 +26,7 @@ from gagpo.client.following import (
     events_in,
 )
 from gagpo.client.server import find_server
+from shared.schemas.credit import CellDetail, GroupCredit, StepCredit
 from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
 
@@ -92,6 +93,22 @@ class AsyncClient:
     async def evaluation(self, job: str, when: When) -> EvaluationReport:
         """As `Client.evaluation`."""
         return await self._ask(calls.evaluation(job, when))
+
+    async def credit_steps(self, job: str) -> Sequence[int]:
+        """As `Client.credit_steps`."""
+        return (await self._ask(calls.credit_steps(job))).steps
+
+    async def credit(self, job: str, step: int) -> StepCredit:
+        """As `Client.credit`."""
+        return await self._ask(calls.credit(job, step))
+
+    async def credit_group(self, job: str, step: int, group: int) -> GroupCredit:
+        """As `Client.credit_group`."""
+        return await self._ask(calls.credit_group(job, step, group))
+
+    async def credit_cell(self, job: str, step: int, group: int, episode: int, turn: int) -> CellDetail:
+        """As `Client.credit_cell`."""
+        return await self._ask(calls.credit_cell(job, step, group, episode, turn))
 
     def watch(self, job: str, after: str | None = None) -> AsyncIterator[JobEvent]:
         """As `Client.watch`."""

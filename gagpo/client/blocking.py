@@ -26,6 +26,7 @@ from gagpo.client.following import (
     events_in,
 )
 from gagpo.client.server import find_server
+from shared.schemas.credit import CellDetail, GroupCredit, StepCredit
 from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
 
@@ -102,6 +103,22 @@ class Client:
     def evaluation(self, job: str, when: When) -> EvaluationReport:
         """How the policy did on held-out tasks before or after training: the figures, and every episode."""
         return self._ask(calls.evaluation(job, when))
+
+    def credit_steps(self, job: str) -> Sequence[int]:
+        """The training steps whose credit the server keeps, the newest last."""
+        return self._ask(calls.credit_steps(job)).steps
+
+    def credit(self, job: str, step: int) -> StepCredit:
+        """The groups of a training step, and in sum where its credit went."""
+        return self._ask(calls.credit(job, step))
+
+    def credit_group(self, job: str, step: int, group: int) -> GroupCredit:
+        """A group of a training step: its episodes, and the credit of their every step."""
+        return self._ask(calls.credit_group(job, step, group))
+
+    def credit_cell(self, job: str, step: int, group: int, episode: int, turn: int) -> CellDetail:
+        """One step of an episode: prompt, answer, credit, and the steps that shared its state."""
+        return self._ask(calls.credit_cell(job, step, group, episode, turn))
 
     def watch(self, job: str, after: str | None = None) -> Iterator[JobEvent]:
         """A job's events as they happen, until the job is over; lost connections are made again, without a gap.

@@ -10,6 +10,7 @@ import httpx
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from gagpo.client.errors import JobError, refusal, unreadable
+from shared.schemas.credit import CellDetail, CreditSteps, GroupCredit, StepCredit
 from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import Checkpoint, CheckpointList, Job, JobDetail, JobList, JobSubmission
 
@@ -94,6 +95,27 @@ def logs(job: str, tail: int) -> Call[str]:
 def evaluation(job: str, when: When) -> Call[EvaluationReport]:
     """``GET /v1/jobs/{id}/evaluations/{when}``."""
     return Call("GET", job_path(job, "evaluations", when), EvaluationReport.model_validate_json)
+
+
+def credit_steps(job: str) -> Call[CreditSteps]:
+    """``GET /v1/jobs/{id}/credit``."""
+    return Call("GET", job_path(job, "credit"), CreditSteps.model_validate_json)
+
+
+def credit(job: str, step: int) -> Call[StepCredit]:
+    """``GET /v1/jobs/{id}/credit/{step}``."""
+    return Call("GET", job_path(job, "credit", str(step)), StepCredit.model_validate_json)
+
+
+def credit_group(job: str, step: int, group: int) -> Call[GroupCredit]:
+    """``GET /v1/jobs/{id}/credit/{step}/groups/{index}``."""
+    return Call("GET", job_path(job, "credit", str(step), "groups", str(group)), GroupCredit.model_validate_json)
+
+
+def credit_cell(job: str, step: int, group: int, episode: int, turn: int) -> Call[CellDetail]:
+    """``GET /v1/jobs/{id}/credit/{step}/groups/{index}/episodes/{episode}/steps/{turn}``."""
+    place = ("groups", str(group), "episodes", str(episode), "steps", str(turn))
+    return Call("GET", job_path(job, "credit", str(step), *place), CellDetail.model_validate_json)
 
 
 def choose(job: str, there: Sequence[Checkpoint], version: int | None) -> Checkpoint:

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from gagpo.client import Client, JobError, When
+from gagpo.commands.credit_output import group_text, step_text
 from gagpo.commands.errors import plain_errors
 from gagpo.commands.job_output import byte_bar, job_list, job_text
 from gagpo.training.outcome import outcome_lines
@@ -111,6 +112,28 @@ def logs(
             return
         for line in client.follow_logs(job, tail):
             out.print(readable(line), markup=False)
+
+
+@app.command()
+def credit(
+    job: JobId,
+    server: Server = None,
+    step: Annotated[int | None, typer.Option(help="Training step, from 0; the newest that is kept otherwise.")] = None,
+    group: Annotated[int | None, typer.Option(help="Show every step of this group.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Where a training step's credit went: its groups, or with --group the steps of one."""
+    with _client(server) as client:
+        kept = client.credit_steps(job)
+        if not kept:
+            raise JobError(f"{job} has kept no credit (yet): its recipe's tracking.credit_steps says of how many steps")
+        chosen = kept[-1] if step is None else step
+        if group is None:
+            of_step = client.credit(job, chosen)
+            out.print(of_step.model_dump_json(indent=2) if as_json else step_text(of_step, kept), markup=False)
+        else:
+            of_group = client.credit_group(job, chosen, group)
+            out.print(of_group.model_dump_json(indent=2) if as_json else group_text(of_group), markup=False)
 
 
 @app.command()

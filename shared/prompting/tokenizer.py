@@ -51,9 +51,9 @@ class PolicyTokenizer:
         ids: list[int] = self._tokenizer.encode(text, add_special_tokens=special).ids
         return ids
 
-    def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of token ids, special tokens left out."""
-        text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=True)
+    def decode(self, token_ids: Sequence[int], *, special: bool = False) -> str:
+        """The text of token ids; ``special`` leaves special tokens in."""
+        text: str = self._tokenizer.decode(list(token_ids), skip_special_tokens=not special)
         return text
 
     def encode_chat(self, message: str) -> list[int]:

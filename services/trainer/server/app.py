@@ -12,7 +12,7 @@ from services.trainer.dashboard import Dashboard
 from services.trainer.server.evaluation import Evaluations
 from services.trainer.server.metrics import TrainerMetrics
 from services.trainer.server.model_check import ModelChecker
-from services.trainer.server.routes import ACCESS, files, health, jobs, streams
+from services.trainer.server.routes import ACCESS, credit, files, health, jobs, streams
 from services.trainer.server.servers import Servers
 from services.trainer.server.service import TrainerService
 from services.trainer.server.settings import TrainerSettings
@@ -50,7 +50,7 @@ def create_app(settings: TrainerSettings, on_failure: Callable[[BaseException], 
             yield
 
     app = FastAPI(title="gagpo trainer", version="1", description=DESCRIPTION, lifespan=lifespan)
-    for router in (jobs.router, streams.router, files.router, health.router):
+    for router in (jobs.router, streams.router, files.router, credit.router, health.router):
         app.include_router(router)
     tokens = Tokens.from_environment()
     install_service(app, service="trainer", tokens=tokens, access=ACCESS, registry=metrics.registry)

@@ -2,11 +2,12 @@
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import Request
 from pydantic import JsonValue
 
+from services.trainer.server.credit_store import CreditStore
 from services.trainer.server.metrics import TrainerMetrics
 from services.trainer.server.model_check import ModelChecker
 from services.trainer.server.run_folder import RunFolder
@@ -35,6 +36,7 @@ class TrainerService:
     models: ModelChecker
     supervisor: Supervisor
     metrics: TrainerMetrics
+    credit: CreditStore = field(default_factory=CreditStore)
 
     async def job(self, job: str) -> Job:
         """The job of that id. Raises a 404 problem."""
