@@ -18,7 +18,7 @@ from shared.problems import ProblemError
 logger = logging.getLogger(__name__)
 
 THEME_COOKIE = "gagpo_theme"
-_STYLE = Path(__file__).with_name("style.css")
+_STYLES = ("style.css", "credit.css")
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f5fbf"/>'
     '<path d="M6 23 L12 16 L17 19 L26 8" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" '
@@ -45,11 +45,15 @@ class Shell:
         self._service = service
         self._pages = pages
         self._signs_out = signs_out
-        self._style = nicegui_app.add_static_file(local_file=_STYLE, url_path="/dashboard.css")
+        self._styles = [
+            nicegui_app.add_static_file(local_file=Path(__file__).with_name(name), url_path=f"/dashboard/{name}")
+            for name in _STYLES
+        ]
 
     def draw(self) -> None:
         """The whole document; NiceGUI calls it for every address that is a page's, or nobody's."""
-        ui.add_head_html(f'<link rel="stylesheet" href="{self._style}">')
+        for style in self._styles:
+            ui.add_head_html(f'<link rel="stylesheet" href="{style}">')
         theme = ui.context.client.request.cookies.get(THEME_COOKIE)
         ui.dark_mode(value={"dark": True, "light": False}.get(theme or ""))
         with ui.element("header").classes("bar"):
