@@ -110,6 +110,7 @@ class LocalSystem(ServiceSet):
                 "GAGPO_TRAINER_RUNS": str(self._settings.run_folder / "runs"),
                 "GAGPO_TRAINER_ENV_URL": self.env_url,
                 "GAGPO_TRAINER_POLICY_URL": self.policy_url,
+                "GAGPO_TRAINER_ORCHESTRATOR_URL": self.orchestrator_url,
                 "GAGPO_TRAINER_MODEL": str(self._settings.recipe.model.path),
             },
             ready_url=f"{self.trainer_url}/readyz",

@@ -1,7 +1,7 @@
 """A job's events: metrics, samples and state changes for the dashboard, in a trimmed Redis stream (DESIGN §6)."""
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Container, Iterator, Mapping
 from dataclasses import dataclass
 
 import orjson
@@ -111,6 +111,21 @@ class AsyncEventReader:
         """The id of the newest event; `FROM_START` where there is none."""
         newest = await self._redis.xrevrange(self._keys.events, count=1)
         return newest[0][0].decode() if newest else FROM_START
+
+    async def newest(self, count: int, without: Container[str] = (), look_at: int = 2048) -> list[Event]:
+        """Up to ``count`` of the newest events, the oldest of them first, among the newest ``look_at``.
+
+        Events of the kinds ``without`` are passed over.
+        """
+        found: list[Event] = []
+        newest = "+"
+        for _ in range(0, look_at, _BATCH):
+            entries = await self._redis.xrevrange(self._keys.events, newest, "-", count=_BATCH)
+            found += [event for event in map(_event, entries) if event.kind not in without]
+            if len(found) >= count or len(entries) < _BATCH:
+                break
+            newest = f"({entries[-1][0].decode()}"
+        return found[:count][::-1]
 
     async def last(self, kind: str, after_id: str = FROM_START) -> Event | None:
         """The newest event of a kind behind ``after_id``; None where there is none."""

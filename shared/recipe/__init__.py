@@ -27,6 +27,7 @@ from shared.recipe.load import (
     load_recipe,
     parse_recipe,
     recipe_faults,
+    recipe_text,
     save_recipe,
 )
 from shared.recipe.model import (
@@ -82,5 +83,6 @@ __all__ = [
     "load_recipe",
     "parse_recipe",
     "recipe_faults",
+    "recipe_text",
     "save_recipe",
 ]

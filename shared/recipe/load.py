@@ -75,7 +75,12 @@ def parse_recipe(text: str, origin: str, folder: Path, overrides: Sequence[str] 
 
 
 def save_recipe(recipe: Recipe, path: Path) -> None:
-    """Write a recipe with every default spelled out, so that it means the same in another folder and release.
+    """Write a recipe as `recipe_text` spells it."""
+    write_atomically(path, recipe_text(recipe).encode())
+
+
+def recipe_text(recipe: Recipe) -> str:
+    """A recipe as TOML with every default spelled out, so that it means the same in another folder and release.
 
     An environment's tables have only what differs from the job's, as a person would write them.
     """
@@ -87,7 +92,7 @@ def save_recipe(recipe: Recipe, path: Path) -> None:
             }
             if not environment[table]:
                 del environment[table]
-    write_atomically(path, tomli_w.dumps(document).encode())
+    return tomli_w.dumps(document)
 
 
 def _read(path: Path) -> str:

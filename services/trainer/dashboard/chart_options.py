@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pydantic import JsonValue
 
-from services.trainer.dashboard.curves_data import SIZES, Chart, Points
+from services.trainer.dashboard.curves_data import SIZES, Axis, Chart, Points
 
 RUN_COLOURS = ("#3b76d6", "#d9822b", "#2f9e6e", "#b4559f", "#8a6d3b", "#c8403a", "#4aa3c7", "#7a68c9")
 """One for each run, told apart by most eyes, on light ground and on dark."""
@@ -16,6 +16,7 @@ PHASE_COLOURS = {
     "update": "#3b76d6",
     "critic": "#7a68c9",
     "push": "#2f9e6e",
+    "credit": "#6b7684",
     "checkpoint": "#c8403a",
 }
 
@@ -30,7 +31,7 @@ _SHORT = (
 )
 _PERCENT = "(v) => v == null ? '–' : (100 * v).toFixed(1) + '%'"
 _PERCENT_TICK = "(v) => +(100 * v).toPrecision(2) + '%'"
-_UP_TO_ALL = "(v) => v.max > 0.5 ? 1 : null"
+_UP_TO_ALL = "(v) => v.max === 0 ? 0.1 : v.max > 0.8 ? 1 : null"
 _TICK = (
     "(v) => { const a = Math.abs(v); return a >= 1e6 ? +(v / 1e6).toPrecision(3) + 'M'"
     " : a >= 1e3 ? +(v / 1e3).toPrecision(3) + 'k' : String(+v.toPrecision(3)); }"
@@ -47,16 +48,17 @@ def curve_options(
     lines: Sequence[Points],
     colours: Mapping[str, str],
     *,
+    axis: Axis = Axis.STEPS,
     faint: Sequence[Points] = (),
     levels: Mapping[str, float] | None = None,
 ) -> Options:
     """A chart of lines. ``faint`` are drawn behind, ``levels`` are constants of runs, drawn dotted."""
     series: list[JsonValue] = [_faint(one, colours[one.run]) for one in faint]
     series += [_line(chart, one, colours[one.run], levels) for one in lines]
-    return _frame(percent=chart.percent) | {"series": series}
+    return _frame(percent=chart.percent, whole=chart.whole, counts=axis is not Axis.HOURS) | {"series": series}
 
 
-def phase_options(phases: Mapping[str, Sequence[tuple[float, float]]]) -> Options:
+def phase_options(phases: Mapping[str, Sequence[tuple[float, float]]], axis: Axis = Axis.STEPS) -> Options:
     """Time of a step by phase, stacked."""
     series: list[JsonValue] = [
         {
@@ -79,7 +81,7 @@ def phase_options(phases: Mapping[str, Sequence[tuple[float, float]]]) -> Option
         "itemHeight": 10,
         "textStyle": {":color": _TEXT},
     }
-    frame = _frame(scale=False)
+    frame = _frame(scale=False, counts=axis is not Axis.HOURS)
     return frame | {"series": series, "legend": legend, "grid": _grid(top=48)}
 
 
@@ -94,8 +96,8 @@ def histogram_options(sizes: Mapping[str, Sequence[int]], colours: Mapping[str, 
     return frame | {"xAxis": axis | _axis_look(), "series": series}
 
 
-def _frame(*, percent: bool = False, scale: bool = True) -> Options:
-    """``scale`` lets the y axis begin above 0."""
+def _frame(*, percent: bool = False, whole: bool = False, scale: bool = True, counts: bool = True) -> Options:
+    """``whole`` shows 0% to 100%, ``scale`` lets y begin above 0, ``counts`` keeps fractions off the x axis."""
     shown = _PERCENT if percent else _SHORT
     y_axis: dict[str, JsonValue] = {
         "type": "value",
@@ -104,9 +106,13 @@ def _frame(*, percent: bool = False, scale: bool = True) -> Options:
         "splitLine": {"lineStyle": {":color": _LINE}},
         "axisLabel": {":color": _TEXT, "fontSize": 11, ":formatter": _PERCENT_TICK if percent else _TICK},
     }
-    if percent:
+    if whole:
+        y_axis |= {"min": 0, "max": 1, "interval": 0.25}
+    elif percent:
         y_axis |= {"min": 0, ":max": _UP_TO_ALL}
     x_axis: dict[str, JsonValue] = {"type": "value", "min": "dataMin", "max": "dataMax", "splitLine": {"show": False}}
+    if counts:
+        x_axis["minInterval"] = 1
     x_axis["axisPointer"] = {"label": {":formatter": f"(p) => ({_SHORT})(p.value)"}}
     return {
         "animation": False,

@@ -64,4 +64,4 @@ class ChartCard:
 
 
 def _download(word: str, meaning: str, then: Callable[[], None]) -> None:
-    ui.button(word, on_click=then).props(f'flat dense no-caps aria-label="{meaning}"').classes("download")
+    ui.button(word, on_click=then, color=None).props(f'flat dense no-caps aria-label="{meaning}"').classes("download")

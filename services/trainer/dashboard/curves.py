@@ -148,7 +148,7 @@ class _Charts:
             self._fill(grid, CREDIT)
             with grid:
                 self._sizes = ChartCard(
-                    "group_sizes", "States by number of visits", "in the latest step", self._csv_of_sizes
+                    "group_sizes", "Group sizes", "states by visits, latest step", self._csv_of_sizes
                 )
         with chart_section("Speed") as grid:
             with grid:
@@ -170,7 +170,9 @@ class _Charts:
         sizes = {name: counts for name, rows in chosen.rows.items() if (counts := group_sizes(rows))}
         self._sizes.show(histogram_options(sizes, chosen.colours))
         first = chosen.names[0] if chosen.names else None
-        self._phases.show(phase_options({} if first is None else phase_points(chosen.rows[first], chosen.axis)))
+        self._phases.show(
+            phase_options({} if first is None else phase_points(chosen.rows[first], chosen.axis), chosen.axis)
+        )
         self._phases.note("seconds a step" if len(chosen.names) < 2 else f"seconds a step of {first}")
 
     def _curve(self, chart: Chart) -> dict[str, object]:
@@ -181,7 +183,7 @@ class _Charts:
         if chosen.smoothing > 0 and len(chosen.names) <= _FAINT_RUNS:
             faint = [points(name, rows, line, chosen.axis) for name, rows, line in pairs if line is chart.lines[0]]
         levels = chosen.optima if chart.key == _LENGTH else None
-        return dict(curve_options(chart, lines, chosen.colours, faint=faint, levels=levels))
+        return dict(curve_options(chart, lines, chosen.colours, axis=chosen.axis, faint=faint, levels=levels))
 
     def _section(self, title: str, charts: Sequence[Chart]) -> None:
         with chart_section(title) as grid:

@@ -12,7 +12,7 @@ from services.trainer.dashboard.metrics_file import Row, names_below, number
 MOST_POINTS = 240
 """Points of one line that a browser is sent: about one every two pixels of a chart."""
 
-PHASES = ("wait", "advantages", "old_logprobs", "update", "critic", "push", "checkpoint")
+PHASES = ("wait", "advantages", "old_logprobs", "update", "critic", "push", "credit", "checkpoint")
 """In the order of a training step."""
 
 SIZES = ("1", "2", "3-4", "5-8", "9-16", "17+")
@@ -47,6 +47,8 @@ class Chart:
     note: str = ""
     percent: bool = False
     """Shares from 0 to 1, shown as percentages."""
+    whole: bool = False
+    """Always all from 0% to 100%, so that charts can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,13 @@ class Points:
     """(x, y), x rising."""
 
 
-def single(key: str, title: str, note: str = "", *, percent: bool = False) -> Chart:
+def single(key: str, title: str, note: str = "", *, percent: bool = False, whole: bool = False) -> Chart:
     """A chart of the one metric that it is named after."""
-    return Chart(key, title, (Line(key),), note, percent)
+    return Chart(key, title, (Line(key),), note, percent or whole, whole)
 
 
 LEARNING = (
-    single("success_rate", "Success", "share of episodes won", percent=True),
+    single("success_rate", "Success", "share of episodes won", whole=True),
     single("mean_score", "Score", "the environment's own grade"),
     single("mean_episode_length", "Length", "steps; dotted: the expert's"),
     single("mean_reward", "Reward", "of an episode, shaped"),
@@ -75,7 +77,7 @@ UPDATE = (
         "kl",
         "KL divergence",
         (Line("kl_reference", "to the reference"), Line("kl_old_new", "of the update")),
-        "nats a token; dashed: of the update",
+        "per token; dashed: the update's",
     ),
     single("clip_fraction", "Clip fraction", "steps that the clip silenced", percent=True),
     single("entropy", "Entropy", "nats a token"),
@@ -86,9 +88,9 @@ CREDIT = (
         "advantages",
         "Advantage spread",
         (Line("advantage_iqr", "quartile distance"), Line("advantage_beyond_one", "share beyond 1")),
-        "between quartiles; dashed: beyond ±1",
+        "quartiles; dashed: beyond ±1",
     ),
-    single("sibling_share", "Shared states", "steps in a state seen twice", percent=True),
+    single("sibling_share", "Shared states", "steps in a state seen twice", whole=True),
     single("invalid_action_share", "Invalid actions", "share of steps", percent=True),
 )
 SPEED = (
@@ -108,7 +110,7 @@ def task_type_charts(runs: Iterable[Sequence[Row]]) -> list[Chart]:
     """Success by kind of task: one chart for each kind that any run has."""
     kinds = sorted({kind for rows in runs for kind in names_below(rows, "task_type_success")})
     return [
-        Chart(f"task_type_{kind}", kind.replace("_", " "), (Line(f"task_type_success/{kind}"),), percent=True)
+        Chart(f"task_type_{kind}", kind.replace("_", " "), (Line(f"task_type_success/{kind}"),), "", True, True)
         for kind in kinds
     ]
 
@@ -118,7 +120,7 @@ def environment_charts(runs: Iterable[Sequence[Row]]) -> list[Chart]:
     tables = [names_below(rows, "environments") for rows in runs]
     names = sorted({name for table in tables for name in table}) if any(len(table) > 1 for table in tables) else []
     return [
-        Chart(f"environment_{name}", name, (Line(f"environments/{name}/success_rate"),), "success", percent=True)
+        Chart(f"environment_{name}", name, (Line(f"environments/{name}/success_rate"),), "success", True, True)
         for name in names
     ]
 

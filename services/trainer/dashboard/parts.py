@@ -1,5 +1,6 @@
 """Small pieces that pages are put together from."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
@@ -9,6 +10,8 @@ from nicegui.elements.mixins.text_element import TextElement
 from redis.exceptions import RedisError
 
 from shared.schemas.job import JobState
+
+REFRESH_DEADLINE_S = 10.0
 
 Tone = Literal["good", "bad", "busy", "quiet", "warn"]
 
@@ -71,12 +74,53 @@ def facts(pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def keep_up(every_s: float, refresh: Callable[[], Awaitable[None]]) -> ui.timer:
-    """Call ``refresh`` again and again while the page is open. Redis may be away for a while: then nothing changes."""
+    """Call ``refresh`` again and again while the page is open.
+
+    Redis may be away for a while: then nothing changes but a line that says so.
+    """
+    away = ui.label("Redis does not answer: what is shown may be old.").classes("notice bad")
+    away.set_visibility(False)
 
     async def tolerant() -> None:
         try:
-            await refresh()
+            async with asyncio.timeout(REFRESH_DEADLINE_S):
+                await refresh()
         except (RedisError, OSError):
-            return  # the health page tells; the next call may find it again
+            away.set_visibility(True)
+        else:
+            away.set_visibility(False)
 
     return ui.timer(every_s, tolerant, immediate=False)
+
+
+def progress_bar(share: float, name: str, *, busy: bool) -> None:
+    """How far something is, from 0 to 1."""
+    whole = round(100 * share)
+    with (
+        ui.element("div")
+        .classes("progress")
+        .props(f'role="progressbar" aria-label="{name}" aria-valuenow={whole} aria-valuemin=0 aria-valuemax=100')
+    ):
+        ui.element("div").classes("progress-done busy" if busy else "progress-done").style(f"width: {whole}%")
+
+
+def text_block(text: str, name: str) -> TextElement:
+    """Text with its line ends as they are, in a box that scrolls; ``name`` says what it is."""
+    return written("pre", text, "text-block mono").props(f'tabindex=0 role="region" aria-label="{name}"')
+
+
+class Part:
+    """A part of the page with what it shows now."""
+
+    def __init__(self, place: ui.element) -> None:
+        """Empty at first."""
+        self._place = place
+        self._shown: object = None
+
+    def show(self, what: object, draw: Callable[[], None]) -> None:
+        """Draw, unless the very same is shown already."""
+        if what != self._shown:
+            self._shown = what
+            self._place.clear()
+            with self._place:
+                draw()

@@ -58,6 +58,11 @@ class Servers:
         self._settings = settings
         self._client = client
 
+    @property
+    def client(self) -> httpx.AsyncClient:
+        """For other questions to them."""
+        return self._client
+
     async def environments(self) -> dict[str, EnvironmentDescription]:
         """Name → description of every environment that all env servers have. Raises a 503 `ProblemError`."""
         lists = await asyncio.gather(*(self._environments(url) for url in self._settings.env_urls))

@@ -29,6 +29,9 @@ class TrainerSettings(BaseSettings):
     policy_url: str = "http://127.0.0.1:8002"
     """Policy servers, separated by commas; asked for their model, and given the weights."""
 
+    orchestrator_url: str = "http://127.0.0.1:8003"
+    """Orchestrators, separated by commas; the dashboard asks them how they are."""
+
     model: Path | None = None
     """Folder of the policy servers' model as this machine sees it; the path that they have it at when unset."""
 
@@ -71,6 +74,11 @@ class TrainerSettings(BaseSettings):
     def policy_urls(self) -> list[str]:
         """The policy servers' base URLs."""
         return _urls(self.policy_url)
+
+    @property
+    def orchestrator_urls(self) -> list[str]:
+        """The orchestrators' base URLs."""
+        return _urls(self.orchestrator_url)
 
     def run_folder(self, job: str) -> Path:
         """Where a job's files lie."""
