@@ -180,7 +180,7 @@ def test_urls_lead_to_headless_services_at_their_ports(rendered: dict[str, list[
     services = of_kind(rendered[overlay], "Service")
     text = yaml.safe_dump(rendered[overlay])
     found = set(re.findall(r"(?:http|redis)://([a-z-]+):(\d+)", text))
-    assert found == {(name, str(PORTS[name])) for name in ("redis", "env-server", "policy-server")}
+    assert found == {(name, str(PORTS[name])) for name in ("redis", "env-server", "policy-server", "orchestrator")}
     for name, port in PORTS.items():
         assert services[name]["spec"]["clusterIP"] == "None", "a name must resolve to every replica"
         assert [one["port"] for one in services[name]["spec"]["ports"]] == [port]

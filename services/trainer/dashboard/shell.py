@@ -1,11 +1,13 @@
 """What is around every page: the menu, light and dark, and what is shown where a page can't be drawn."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from nicegui import app as nicegui_app
 from nicegui import ui
+from nicegui.elements.sub_pages import SubPages
 from nicegui.page_arguments import PageArguments
 from redis.exceptions import RedisError
 
@@ -17,7 +19,13 @@ from shared.problems import ProblemError
 
 logger = logging.getLogger(__name__)
 
+PRIMARY = "#3b76d6"
+"""Of what is switched on, on light ground and on dark."""
+
 THEME_COOKIE = "gagpo_theme"
+BUILD_DEADLINE_S = 15.0
+"""How long a page may take to be drawn; Redis is waited for longer elsewhere."""
+
 _STYLES = ("style.css", "credit.css")
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f5fbf"/>'
@@ -56,10 +64,11 @@ class Shell:
             ui.add_head_html(f'<link rel="stylesheet" href="{style}">')
         theme = ui.context.client.request.cookies.get(THEME_COOKIE)
         ui.dark_mode(value={"dark": True, "light": False}.get(theme or ""))
+        ui.colors(primary=PRIMARY)
         with ui.element("header").classes("bar"):
             self._menu()
         with ui.element("main").classes("page"):
-            ui.sub_pages({page.route: self._opened(page) for page in self._pages})
+            _SubPages({page.route: self._opened(page) for page in self._pages})
 
     def _menu(self) -> None:
         ui.link("gagpo", "/").classes("brand")
@@ -68,7 +77,7 @@ class Shell:
                 if page.menu is not None:
                     ui.link(page.menu, page.route).classes("menu")
         with ui.element("div").classes("bar-end"):
-            ui.button(icon="contrast", on_click=lambda: ui.run_javascript(_SWITCH_THEME)).props(
+            ui.button(icon="contrast", on_click=lambda: ui.run_javascript(_SWITCH_THEME), color=None).props(
                 'flat round dense aria-label="Light or dark"'
             )
             if self._signs_out:
@@ -80,11 +89,22 @@ class Shell:
             ui.run_javascript(_MARK_CURRENT)
             view = View(self._service(), arguments.path_parameters, dict(arguments.query_parameters))
             try:
-                await page.build(view)
+                async with asyncio.timeout(BUILD_DEADLINE_S):
+                    await page.build(view)
             except ProblemError as problem:
                 notice("bad", problem.title, problem.detail)
             except (RedisError, OSError) as error:
                 logger.warning("the page %s could not be drawn: %s", page.route, error)
-                notice("bad", "Redis does not answer", f"{error}. Start it, then load this page again.")
+                notice("bad", "Redis does not answer", f"{error}\nThe health page says how to start it.")
+            except Exception:  # one page's fault is no other page's; NiceGUI would show nothing at all
+                logger.exception("the page %s could not be drawn", page.route)
+                notice("bad", "This page could not be drawn", "The trainer service's log has the reason.")
 
         return opened
+
+
+class _SubPages(SubPages):
+    """Says in this product's words that there is no such page."""
+
+    def _render_404(self) -> None:
+        notice("warn", "There is no such page", "The menu leads to those there are.")
