@@ -12,17 +12,23 @@ from gagpo.environment_client import EnvironmentServerError
 from gagpo.evaluating.errors import EvaluationError
 from gagpo.plan import PlanError
 from gagpo.playing import UnknownEnvironmentError
+from gagpo.ports import PortTakenError
 from gagpo.redis_server import RedisServerError
 from gagpo.stack import ServiceDiedError
+from gagpo.training.memory import ModelTooLargeError
 from gagpo.training.run_folder import RunFolderError
 from gagpo.training.tasks import TaskDataError
+from shared.buffer import EvictionPolicyError
 from shared.recipe import RecipeError
 
 EXPECTED = (
     EnvironmentServerError,
     EvaluationError,
+    EvictionPolicyError,
     JobError,
+    ModelTooLargeError,
     PlanError,
+    PortTakenError,
     RecipeError,
     RedisServerError,
     RunFolderError,

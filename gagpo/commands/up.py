@@ -12,6 +12,7 @@ from rich.table import Table
 from gagpo.client import Client
 from gagpo.client.server import DEFAULT_SERVER
 from gagpo.commands.errors import plain_errors
+from gagpo.ports import check_port
 from gagpo.stack import LocalSystem, SystemSettings
 from gagpo.stack.system import redis_from_environment
 from gagpo.training.tasks import data_folders
@@ -41,6 +42,10 @@ def up(
     """
     with plain_errors("Stopped."), tempfile.TemporaryDirectory(prefix="gagpo-up-") as temporary:
         loaded = load_recipe(recipe)
+        check_port(trainer_port, "trainer", "--trainer-port")
+        check_port(env_port, "env server", "--env-port")
+        check_port(policy_port, "policy server", "--policy-port")
+        check_port(orchestrator_port, "orchestrator", "--orchestrator-port")
         settings = SystemSettings(
             job=f"up-{loaded.name}",
             recipe_file=recipe.resolve(),
@@ -69,6 +74,7 @@ def _run(system: LocalSystem, job: SystemSettings | None) -> None:
         console.print(f"job {submitted.id} is {submitted.state.value}: {_follow(system, submitted.id)}")
     else:
         console.print(f"gagpo job submit {_server(system)} RECIPE trains for the same model.")
+    console.print(f"The dashboard is at {system.trainer_url}/")
     console.print("Ctrl-C stops everything.")
     while True:
         system.check()

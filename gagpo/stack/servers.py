@@ -13,6 +13,7 @@ from gagpo.ports import free_port
 from gagpo.redis_server import RedisServer, start_redis
 from gagpo.stack.processes import ServiceDiedError, ServiceSpec
 from gagpo.stack.service_set import ServiceSet
+from shared.buffer import check_redis
 from shared.recipe import Recipe
 from shared.schemas.policy import WeightFile, WeightPush
 from shared.service import Scope, authorization
@@ -73,11 +74,13 @@ class LocalServers(ServiceSet):
     def start(self, tick: Callable[[str], None] | None = None) -> None:
         """Start them, and wait until they are ready; ``tick(name)`` is called meanwhile.
 
-        Raises `ServiceDiedError` and `RedisServerError`.
+        Raises `ServiceDiedError`, `RedisServerError`, and `EvictionPolicyError` for a Redis that may drop groups.
         """
         if not self.redis_url:
             self._redis = start_redis(self._folder / "redis")
             self.redis_url = self._redis.url
+        else:
+            check_redis(self.redis_url)
         served = self.settings
         variables = {"REDIS_URL": self.redis_url, **served.variables}
         self._processes.start(env_server_spec(self.env_url, served.environments, variables))

@@ -9,7 +9,9 @@ import uvicorn
 from services.env_server.app import create_app
 from services.env_server.routes import ACCESS
 from services.env_server.settings import EnvServerSettings
+from shared.buffer import EvictionPolicyError, check_redis
 from shared.service import Tokens
+from shared.service.listening import ListenError
 from shared.service.serve import LOG_LEVELS, server_config
 from shared.telemetry import LOG_LEVEL, configure_logging
 
@@ -35,9 +37,10 @@ def main() -> int:
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    server = uvicorn.Server(
-        server_config(
-            create_app(settings),
+    app = create_app(settings)
+    try:
+        config = server_config(
+            app,
             host=given.host,
             port=given.port,
             tokens=tokens,
@@ -45,7 +48,12 @@ def main() -> int:
             graceful_timeout_s=6,  # with the workers' own, all is over within ten seconds
             max_message_bytes=settings.max_body_bytes,
         )
-    )
+        if settings.redis_url is not None:
+            check_redis(settings.redis_url)
+    except (ListenError, EvictionPolicyError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    server = uvicorn.Server(config)
     server.run()
     return 0 if server.started else START_FAILED
 

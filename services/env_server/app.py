@@ -13,7 +13,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from services.env_server.catalogue import ServedCatalogue
-from services.env_server.environments.registry import registered
+from services.env_server.environments.registry import RegistryError, registered
 from services.env_server.journal import Journal, JournalUnavailableError, MemoryJournal, RedisJournal
 from services.env_server.metrics import EnvServerMetrics
 from services.env_server.openapi import install_openapi
@@ -25,8 +25,9 @@ from services.env_server.sessions import SessionLimits, SessionTable
 from services.env_server.settings import EnvServerSettings
 from services.env_server.supervision import Supervisor
 from services.env_server.worker_pool import WorkerPool
-from services.env_server.worker_slot import DeathReason, WorkerLimits
+from services.env_server.worker_slot import DeathReason, WorkerLimits, WorkerStartError
 from shared.service import Tokens, install_service
+from shared.service.starting import StartFailure
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ def create_app(settings: EnvServerSettings) -> FastAPI:
         registry=metrics.registry,
         max_body_bytes=None,  # the routes read their bodies themselves, up to a setting of their own
     )
+    app.add_middleware(StartFailure, known=(WorkerStartError, RegistryError))
     return app
 
 

@@ -14,8 +14,10 @@ import uvicorn
 from services.orchestrator.app import create_app
 from services.orchestrator.routes import ACCESS
 from services.orchestrator.settings import OrchestratorSettings
+from shared.buffer import EvictionPolicyError, check_redis
 from shared.recipe import RecipeError
 from shared.service import Tokens
+from shared.service.listening import ListenError
 from shared.service.serve import LOG_LEVELS, server_config
 from shared.telemetry import LOG_LEVEL, configure_logging
 
@@ -63,12 +65,17 @@ def main() -> int:
 
     try:
         app = create_app(settings, on_end)
+        config = server_config(
+            app, host=given.host, port=given.port, tokens=tokens, access=ACCESS, graceful_timeout_s=1
+        )
+        check_redis(given.redis_url)
     except RecipeError as error:
         print(error, file=sys.stderr)
         return 1
-    server = uvicorn.Server(
-        server_config(app, host=given.host, port=given.port, tokens=tokens, access=ACCESS, graceful_timeout_s=1)
-    )
+    except (ListenError, EvictionPolicyError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    server = uvicorn.Server(config)
     server.run()
     return 1 if failed else 0
 

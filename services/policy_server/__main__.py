@@ -3,7 +3,6 @@
 import logging
 import os
 import signal
-import socket
 import sys
 from functools import partial
 
@@ -17,6 +16,7 @@ from services.policy_server.settings import PolicySettings
 from services.policy_server.stderr_tail import StderrTail, as_json
 from services.policy_server.vllm_logging import SERVICE
 from shared.service import Tokens
+from shared.service.listening import ListenError, listener
 from shared.service.serve import server_config
 from shared.telemetry import LOG_FORMAT, configure_logging, log_format
 
@@ -56,25 +56,24 @@ def serve(settings: PolicySettings, tokens: Tokens) -> int:
             failures.append(reason)
             server.should_exit = True
 
-    config = server_config(
-        create_app(settings, on_failure),
-        host=settings.host,
-        port=settings.port,
-        tokens=tokens,
-        access=ACCESS,
-        graceful_timeout_s=settings.graceful_timeout,
-    )
-    server = uvicorn.Server(config)
-    listener = socket.socket(socket.AF_INET6 if ":" in config.host else socket.AF_INET, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    app = create_app(settings, on_failure)
     try:
-        listener.bind((config.host, config.port))
-    except OSError as error:
-        print(f"port: can't listen on {config.host}:{config.port}: {error.strerror}", file=tail.stream)
+        config = server_config(
+            app,
+            host=settings.host,
+            port=settings.port,
+            tokens=tokens,
+            access=ACCESS,
+            graceful_timeout_s=settings.graceful_timeout,
+        )
+        bound = listener(config.host, config.port)
+    except ListenError as error:
+        print(error, file=tail.stream)
         return 2
+    server = uvicorn.Server(config)
     stop_on_signals(server)
-    logger.info("http://%s:%d, loading %s", config.host, listener.getsockname()[1], settings.model)
-    server.run(sockets=[listener])
+    logger.info("http://%s:%d, loading %s", config.host, bound.getsockname()[1], settings.model)
+    server.run(sockets=[bound])
     if failures:
         reasons = "".join(f"\n  vLLM: {line}" for line in tail.reasons())
         logger.critical("The policy server stopped: %s%s", failures[0], reasons)

@@ -1,7 +1,7 @@
 """What the orchestrator and the trainer exchange through Redis: groups, events, policy version, state of the job."""
 
 from shared.buffer.codec import CodecError, decode_group, encode_group
-from shared.buffer.connection import EvictionPolicyError, check_eviction_policy, connect, connect_async
+from shared.buffer.connection import EvictionPolicyError, check_eviction_policy, check_redis, connect, connect_async
 from shared.buffer.events import AsyncEventReader, AsyncEventWriter, Event, EventReader, EventWriter
 from shared.buffer.groups import BufferState, BufferTimeoutError, GroupReader, GroupWriter, ReleasedStepError
 from shared.buffer.job import AsyncJobChannel, JobChannel
@@ -35,6 +35,7 @@ __all__ = [
     "ReleasedStepError",
     "UnknownJobError",
     "check_eviction_policy",
+    "check_redis",
     "connect",
     "connect_async",
     "decode_group",

@@ -56,9 +56,20 @@ def check_eviction_policy(client: redis.Redis) -> None:
     policy = client.info("memory").get("maxmemory_policy", "unknown")
     if policy != "noeviction":
         raise EvictionPolicyError(
-            f"Redis' maxmemory-policy is {policy!r}: groups and sessions could vanish. "
+            f"Redis' maxmemory-policy is {policy!r}: groups and sessions could vanish unseen. "
             "Set it: redis-cli CONFIG SET maxmemory-policy noeviction"
         )
+
+
+def check_redis(url: str) -> None:
+    """`check_eviction_policy` when a service starts. Redis may start after it: one that is not there yet passes."""
+    client = connect(url, retry_deadline_s=0)
+    try:
+        check_eviction_policy(client)
+    except redis.RedisError:  # the first command that is needed says it, after its retries
+        return
+    finally:
+        client.close()
 
 
 def _attempts(deadline_s: float) -> int:

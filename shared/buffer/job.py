@@ -8,7 +8,7 @@ import asyncio
 import time
 from pathlib import Path
 
-from shared.buffer.connection import connect, connect_async
+from shared.buffer.connection import check_eviction_policy, connect, connect_async
 from shared.buffer.groups import BufferTimeoutError
 from shared.buffer.keys import JOBS, JobKeys
 from shared.schemas.job import JobState
@@ -26,6 +26,10 @@ class JobChannel:
         self._redis = connect(redis_url)
         self._keys = JobKeys(job)
         self._set_state = self._redis.register_script(_SET_STATE)
+
+    def check_eviction_policy(self) -> None:
+        """Raise `EvictionPolicyError` where Redis might throw the job's groups away."""
+        check_eviction_policy(self._redis)
 
     def set_policy_version(self, version: int) -> None:
         """Say that every policy server now holds ``version``: the weights after so many training steps."""

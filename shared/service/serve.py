@@ -8,6 +8,7 @@ from fastapi import FastAPI
 from shared.service.auth import Access
 from shared.service.binding import listening_host
 from shared.service.http_protocol import BoundedHttpProtocol
+from shared.service.listening import listener
 from shared.service.tokens import Tokens
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -28,10 +29,14 @@ def server_config(
 
     Listens beyond this machine only where ``tokens`` opens the service. ``graceful_timeout_s`` is how long requests in
     flight may take once the server is told to stop, ``max_message_bytes`` bounds a WebSocket's messages.
+
+    Raises `ListenError`: before the service starts its parts, and with more to say than Uvicorn has afterwards.
     """
+    chosen = listening_host(host, tokens, access)
+    listener(chosen, port).close()
     return uvicorn.Config(
         app,
-        host=listening_host(host, tokens, access),
+        host=chosen,
         port=port,
         loop="uvloop",
         http=BoundedHttpProtocol,

@@ -9,7 +9,9 @@ import uvicorn
 from services.trainer.server.app import create_app
 from services.trainer.server.routes import ACCESS
 from services.trainer.server.settings import TrainerSettings
+from shared.buffer import EvictionPolicyError, check_redis
 from shared.service import Tokens
+from shared.service.listening import ListenError
 from shared.service.serve import LOG_LEVELS, server_config
 from shared.telemetry import LOG_LEVEL, configure_logging
 
@@ -62,16 +64,21 @@ def _serve(settings: TrainerSettings, tokens: Tokens, host: str, port: int) -> i
         failed = True
         server.should_exit = True
 
-    server = uvicorn.Server(
-        server_config(
-            create_app(settings, on_failure),
+    app = create_app(settings, on_failure)
+    try:
+        config = server_config(
+            app,
             host=host,
             port=port,
             tokens=tokens,
             access=ACCESS,
             graceful_timeout_s=1,  # what is left of ten seconds is the training process's
         )
-    )
+        check_redis(settings.redis_url)
+    except (ListenError, EvictionPolicyError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    server = uvicorn.Server(config)
     server.run()
     return 1 if failed else 0 if server.started else START_FAILED
 

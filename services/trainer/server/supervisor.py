@@ -227,7 +227,10 @@ def ending_of(status: int, told: Mapping[str, JsonValue] | None, last_words: str
         return Ending(status, JobState.COMPLETED, lost=False, reason=str(told["reason"]) if told else "")
     # Without a word, or told to stop by somebody else: something from outside ended it, so a new start may do.
     lost = said != JobState.FAILED and status != 0
-    how = f"the training process was ended by {_signal(status)}" if _signal(status) else f"exit status {status}"
+    ended_by = _signal(status)
+    how = f"the training process was ended by {ended_by}" if ended_by else f"exit status {status}"
+    if ended_by == signal.SIGKILL.name:
+        how += ": most often the system's doing when memory runs out, which `dmesg` tells"
     reason = str(told["reason"]) if told is not None and said == JobState.FAILED else how
     if last_words:
         reason += f"\nThe end of its log:\n{last_words}"
