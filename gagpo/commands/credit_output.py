@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from shared.schemas.credit import Cell, EpisodeRow, GroupCredit, StepCredit
+from shared.schemas.credit import Cell, EpisodeRow, GroupCredit, GroupSummary, StepCredit
 
 _ACTION_WIDTH = 44
 
@@ -15,7 +15,7 @@ def step_text(credit: StepCredit, kept: Sequence[int]) -> str:
         rows.append(
             (
                 str(group.index),
-                f"{group.environment} {group.task_type} {group.task_id}",
+                _task(group),
                 f"{group.won}/{group.episodes}",
                 str(group.steps),
                 str(group.trained_steps),
@@ -31,8 +31,8 @@ def group_text(credit: GroupCredit) -> str:
     """Every step of every episode of a group."""
     summary = credit.summary
     lines = [
-        f"training step {credit.step}, {credit.algorithm}, group {summary.index}: {summary.environment} "
-        f"{summary.task_type} {summary.task_id}, {summary.won} of {summary.episodes} won"
+        f"training step {credit.step}, {credit.algorithm}, group {summary.index}: {_task(summary)}, "
+        f"{summary.won} of {summary.episodes} won"
     ]
     heading = ("step", "action", "r", "G", "V", "δ", "A", "Â", "ρ", "others here")
     table = [heading, *(row for episode in credit.rows for row in map(_cell, range(len(episode.cells)), episode.cells))]
@@ -42,6 +42,10 @@ def group_text(credit: GroupCredit) -> str:
         lines += [_episode(episode), *rest[: len(episode.cells)]]
         rest = rest[len(episode.cells) :]
     return "\n".join(lines)
+
+
+def _task(group: GroupSummary) -> str:
+    return " ".join(part for part in (group.environment, group.task_type, group.task_id) if part)
 
 
 def _episode(row: EpisodeRow) -> str:

@@ -12,6 +12,8 @@ from transformers import AutoModelForCausalLM
 
 from services.trainer.checkpoints import read_state
 from shared.buffer import GroupReader, JobChannel
+from shared.credit_record import read_credit_record
+from shared.run_layout import RunFiles
 from shared.schemas.job import JobState
 from tests.policy_processes import write_tiny_model
 from tests.training import (
@@ -130,6 +132,12 @@ def assert_same_training(one: Path, other: Path) -> None:
         assert {name: another[name] for name in FIGURES} == pytest.approx(
             {name: line[name] for name in FIGURES}, rel=SAME, abs=SAME
         )
+    for step in range(STEPS):
+        records = [read_credit_record(RunFiles(run).credit_record(step)) for run in (one, other)]
+        for mine, its in zip(*(record.groups for record in records), strict=True):
+            assert mine.credit.ratios == pytest.approx(its.credit.ratios, rel=SAME, nan_ok=True)
+            assert mine.credit.clipped.tolist() == its.credit.clipped.tolist()
+            assert mine.credit.advantages.tolist() == its.credit.advantages.tolist()
     last = Path("checkpoints", f"step-{STEPS:06d}")
     weights, theirs = load_file(one / last / "model.safetensors"), load_file(other / last / "model.safetensors")
     assert differences(weights, theirs) <= SAME

@@ -11,6 +11,7 @@ from safetensors.torch import load_file
 
 from services.trainer.checkpoints import CheckpointStore, read_state
 from shared.buffer import GroupReader
+from shared.run_layout import RunFiles
 from shared.weights_digest import digest_of_folder
 from tests.policy_processes import write_tiny_model
 from tests.training import (
@@ -80,6 +81,12 @@ def test_killed_again_and_again_it_ends_with_the_weights_of_an_uninterrupted_run
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(ours[tensor], theirs[tensor]) for tensor in ours)
     assert [line["step"] for line in metrics_of(run)] == list(range(STEPS))
+    ours_kept, theirs_kept = RunFiles(run), RunFiles(uninterrupted.parent)
+    assert ours_kept.credit_steps() == theirs_kept.credit_steps() == list(range(STEPS))
+    for step in range(STEPS):
+        kept = ours_kept.credit_record(step).read_bytes()
+        assert kept == theirs_kept.credit_record(step).read_bytes(), "credit of the same groups and weights"
+    assert not list(ours_kept.credit_folder.glob(".*"))
     with GroupReader(redis_url, job) as reader:
         assert reader.frontier() == STEPS
         assert reader.held_bytes() == 0
