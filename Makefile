@@ -10,7 +10,7 @@ TORCH_SOURCE := $(if $(PIP_FIND_LINKS),--find-links "$(PIP_FIND_LINKS)",--torch-
 UV := $(shell command -v uv 2>/dev/null || echo $(BIN)/uv)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full test-compose lint lock clean
+.PHONY: help setup demo test test-full test-compose lint docs docs-serve lock clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -42,6 +42,12 @@ lint: setup ## Format check, lint, types, import rules
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: setup ## Build the documentation site into build/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+
+docs-serve: setup ## Show the documentation site at http://127.0.0.1:8008, built anew with every change
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs serve --dev-addr 127.0.0.1:8008
 
 lock: ## Resolve pyproject.toml into requirements.lock anew
 	$(UV) pip compile --quiet --no-header --no-emit-index-url --no-emit-find-links $(TORCH_SOURCE) --python $(BIN)/python \

@@ -33,8 +33,6 @@ def install_openapi(app: FastAPI) -> None:
                 ref_template="#/components/schemas/{model}",
             )
             components = schema.setdefault("components", {}).setdefault("schemas", {})
-            for name in ("HTTPValidationError", "ValidationError"):
-                components.pop(name, None)  # FastAPI's own error format is never answered here
             components.update(definitions["$defs"])
             _name_one_task(components[SessionRequest.__name__])
             app.openapi_schema = schema

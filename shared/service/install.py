@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from shared.problems import install_problem_handlers
 from shared.service.auth import Access, BearerAuth
 from shared.service.limits import MAX_BODY_BYTES, BodyLimit
-from shared.service.openapi import document_tokens
+from shared.service.openapi import document_problems, document_tokens
 from shared.service.requests import RequestRecord
 from shared.service.stopping import StoppingAnswer
 from shared.service.tokens import Tokens
@@ -31,6 +31,7 @@ def install_service(
     before this, which adds what tokens open.
     """
     install_problem_handlers(app)
+    document_problems(app)
     # The last one added is the outermost.
     if max_body_bytes is not None:
         app.add_middleware(BodyLimit, most_bytes=max_body_bytes)

@@ -23,6 +23,9 @@ def document(variables: dict[str, str]) -> dict[str, Any]:
     @app.get("/unnamed")
     async def anything() -> None: ...
 
+    @app.get("/numbered/{number}")
+    async def numbered(number: int) -> None: ...
+
     tokens = Tokens.from_environment(variables)
     install_service(app, service="small", tokens=tokens, access=ACCESS, registry=CollectorRegistry())
     assert app.openapi() == app.openapi()  # asking again adds nothing
@@ -55,3 +58,11 @@ def test_without_tokens_the_document_asks_for_none() -> None:
     found = document({})
     assert "securitySchemes" not in found.get("components", {})
     assert all("security" not in operation for item in found["paths"].values() for operation in item.values())
+
+
+def test_a_request_that_does_not_fit_is_documented_as_the_problem_that_answers_it() -> None:
+    found = document({})
+    content = found["paths"]["/numbered/{number}"]["get"]["responses"]["422"]["content"]
+    assert content == {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    assert "detail" in found["components"]["schemas"]["Problem"]["properties"]
+    assert not {"HTTPValidationError", "ValidationError"} & found["components"]["schemas"].keys()
