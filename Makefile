@@ -19,6 +19,7 @@ setup: $(VENV)/.installed ## Make .venv with the locked versions of everything
 
 $(VENV)/.installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "gagpo needs Python 3.11 or newer: make setup PYTHON=python3.11"'
+	command -v cc >/dev/null || command -v gcc >/dev/null || { echo 'gagpo needs a C compiler, with which two of ALFWorld'\''s packages are built: apt-get install build-essential, or what your system calls it'; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	command -v uv >/dev/null || test -x $(BIN)/uv || $(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	UV_LINK_MODE=copy $(UV) pip install --quiet --compile-bytecode $(TORCH_SOURCE) --python $(BIN)/python -r requirements.lock

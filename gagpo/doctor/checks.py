@@ -29,7 +29,7 @@ _FREE_MEMORY_GIB = 3.0
 
 def quick_checks() -> Iterator[Finding]:
     """Every check that needs no model, one finding each as it is made."""
-    checks: list[Callable[[], Finding]] = [_python, _packages, _vllm, _memory, _disk, _redis]
+    checks: list[Callable[[], Finding]] = [_python, _compiler, _packages, _vllm, _memory, _disk, _redis]
     for check in checks:
         yield check()
     for environment in ENVIRONMENTS:
@@ -41,6 +41,14 @@ def quick_checks() -> Iterator[Finding]:
 def _python() -> Finding:
     version = ".".join(map(str, sys.version_info[:3]))
     return Finding("python", Verdict.OK, f"Python {version}, {len(os.sched_getaffinity(0))} cores")
+
+
+def _compiler() -> Finding:
+    for name in ("cc", "gcc"):
+        if (found := shutil.which(name)) is not None:
+            return Finding("compiler", Verdict.OK, f"C compiler {found}")
+    message = "no C compiler: make setup compiles two of ALFWorld's packages, and on a GPU vLLM compiles with it"
+    return Finding("compiler", Verdict.WARNING, message, "apt-get install build-essential, or your system's like")
 
 
 def _packages() -> Finding:

@@ -13,7 +13,7 @@ from pydantic_settings import CliApp
 from services.policy_server.app import create_app
 from services.policy_server.routes import ACCESS
 from services.policy_server.settings import PolicySettings
-from services.policy_server.stderr_tail import StderrTail, as_json
+from services.policy_server.stderr_tail import StderrTail, as_json, shortened
 from services.policy_server.vllm_logging import SERVICE
 from shared.service import Tokens
 from shared.service.listening import ListenError, listener
@@ -76,7 +76,7 @@ def serve(settings: PolicySettings, tokens: Tokens) -> int:
     server.run(sockets=[bound])
     if failures:
         reasons = "".join(f"\n  vLLM: {line}" for line in tail.reasons())
-        logger.critical("The policy server stopped: %s%s", failures[0], reasons)
+        logger.critical("The policy server stopped: %s%s", shortened(failures[0]), reasons)
         return 1
     return 0
 

@@ -18,6 +18,10 @@ _CONSEQUENCES = ("EngineDeadError", "EngineGenerateError", "Engine core initiali
 """What one process says when it lost another: never the reason."""
 
 
+MOST_CHARACTERS = 400
+"""Of a reason: vLLM's go on with lists of every model that it knows."""
+
+
 class StderrTail:
     """Standard error passes through a pipe on its way out; vLLM's processes inherit it."""
 
@@ -48,9 +52,14 @@ class StderrTail:
             match = _EXCEPTION.search(_PREFIX.sub("", line))
             if match is None or any(name in line for name in _CONSEQUENCES):
                 continue
-            if match.group(1) not in found:
-                found.append(match.group(1))
+            if (reason := shortened(match.group(1))) not in found:
+                found.append(reason)
         return found[-most:]
+
+
+def shortened(reason: str) -> str:
+    """The beginning of a reason, which says what is wrong."""
+    return reason if len(reason) <= MOST_CHARACTERS else f"{reason[:MOST_CHARACTERS].rstrip()} …"
 
 
 def as_json(service: str, line: str) -> str:

@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from services.policy_server.stderr_tail import as_json
+from services.policy_server.stderr_tail import MOST_CHARACTERS, as_json, shortened
 
 SCRIPT = """
 import subprocess, sys, time
@@ -42,3 +42,11 @@ def test_vllms_reason_is_found_in_lines_of_json() -> None:
     script = script.replace('"-c", child]', f'"-c", child, {said!r}]')
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30, check=True)
     assert ran.stdout.strip() == "ValueError: heads of 16"
+
+
+def test_a_reason_that_goes_on_and_on_is_cut_after_what_it_is_about() -> None:
+    reason = f"ValueError: Model architectures ['No'] are not supported. Supported: {', '.join(map(str, range(1000)))}"
+    said = shortened(reason)
+    assert said.startswith("ValueError: Model architectures ['No'] are not supported.") and said.endswith("…")
+    assert len(said) <= MOST_CHARACTERS + 2
+    assert shortened("ValueError: heads of 16") == "ValueError: heads of 16"
