@@ -1,0 +1,83 @@
+"""Debian's Chromium without a screen, and what the dashboard's tests look at in it."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, sync_playwright
+
+DEADLINE_MS = 60_000.0
+"""For everything that is waited for on a page; the machine may have other work to do."""
+
+_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+_SERIOUS = ("serious", "critical")
+
+
+@dataclass
+class WatchedPage:
+    """A page, and what went wrong on it."""
+
+    page: Page
+    faults: list[str] = field(default_factory=list)
+    """Errors on the console, uncaught ones, and requests that failed or left this machine."""
+
+    def axe(self) -> list[str]:
+        """Serious findings of the accessibility check, as the page is now."""
+        found = Axe().run(self.page).response["violations"]
+        return [
+            f"{one['id']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])} times)"
+            for one in found
+            if one["impact"] in _SERIOUS
+        ]
+
+    def sideways(self) -> int:
+        """By how many pixels the page is wider than its window."""
+        return int(self.page.evaluate("document.documentElement.scrollWidth - window.innerWidth"))
+
+
+@contextmanager
+def start_chromium() -> Iterator[Browser]:
+    """A browser of one's own; the test is skipped where there is none."""
+    program = shutil.which("chromium")
+    if program is None:
+        pytest.skip("the dashboard's tests need Chromium: apt-get update && apt-get install -y chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=_FLAGS)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def watched_page(
+    browser: Browser, *, width: int = 1280, height: int = 860, dark: bool = False
+) -> Iterator[WatchedPage]:
+    """A page with a fresh session; afterwards its ``faults`` have to be looked at."""
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light", accept_downloads=True
+    )
+    context.set_default_timeout(DEADLINE_MS)
+    watched = WatchedPage(context.new_page())
+    page, faults = watched.page, watched.faults
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    page.on("requestfailed", lambda request: faults.append(f"failed: {request.url}"))
+    page.on("request", lambda request: faults.append(f"left: {request.url}") if _leaves(request.url) else None)
+    try:
+        yield watched
+    finally:
+        context.close()
+
+
+def _leaves(url: str) -> bool:
+    return not url.startswith(("http://127.0.0.1:", "ws://127.0.0.1:", "data:", "blob:"))
