@@ -1,9 +1,11 @@
 """Files of the repository on the site: what pages link to outside `docs/`, and folders, each as a page of its own."""
 
+import json
 import posixpath
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict
 
 from site_pages.markdown import code, fenced, page, table
 
@@ -24,6 +26,19 @@ MADE_FROM = {
     "gagpo/cli.py": "reference/cli.md",
 }
 """Sources that pages link to, and the pages of the site that are made from them."""
+
+
+class Cell(TypedDict):
+    """A cell of a Jupyter notebook, as far as it is shown."""
+
+    cell_type: str
+    source: list[str]
+
+
+class Notebook(TypedDict):
+    """A Jupyter notebook's file."""
+
+    cells: list[Cell]
 
 
 @dataclass(frozen=True)
@@ -98,6 +113,8 @@ class Repository:
         text = found.read_text(encoding="utf-8")
         if path.endswith(".md"):
             return text
+        if path.endswith(".ipynb"):
+            return _notebook(json.loads(text))
         return page(code(path), fenced(text, _LANGUAGES.get(found.suffix, "text")))
 
     def _target(self, uri: str, found: re.Match[str]) -> str | None:
@@ -113,6 +130,12 @@ def _links(text: str) -> list[re.Match[str]]:
     """The links of a page, but not what looks like one in code."""
     blocks = [(one.start(), one.end()) for one in _CODE.finditer(text)]
     return [one for one in _LINK.finditer(text) if not any(start <= one.start() < end for start, end in blocks)]
+
+
+def _notebook(document: Notebook) -> str:
+    """A notebook's texts and code, one after the other; what it printed is left out."""
+    cells = [("".join(cell["source"]), cell["cell_type"]) for cell in document["cells"]]
+    return "\n\n".join(text if kind == "markdown" else fenced(text, "python") for text, kind in cells)
 
 
 def _size(path: Path) -> str:
