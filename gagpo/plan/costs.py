@@ -32,6 +32,16 @@ class TrainingCosts:
 
 
 @dataclass(frozen=True, slots=True)
+class MovedBytes:
+    """How much is moved, each time."""
+
+    pushed: float
+    """To each policy server: all weights."""
+    saved: float
+    """Into a checkpoint: all weights, and what the optimizer keeps of those that are trained."""
+
+
+@dataclass(frozen=True, slots=True)
 class TransferCosts:
     """Moving weights: a push to the policy servers, a checkpoint to a disk."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from gagpo.plan.costs import TrainingCosts, TransferCosts, UnitCosts
+from gagpo.plan.costs import MovedBytes, TrainingCosts, TransferCosts, UnitCosts
 from gagpo.plan.errors import PlanError
 from gagpo.plan.predict import LATENCY_S, Resources, speed_up
 from gagpo.plan.rollout import simulate_rollout
@@ -97,7 +97,7 @@ def measured_workload(run: MeasuredRun, recipe: Recipe) -> Workload:
     )
 
 
-def measured_costs(run: MeasuredRun, base: UnitCosts, weight_bytes: float, resources: Resources) -> UnitCosts:
+def measured_costs(run: MeasuredRun, base: UnitCosts, moved: MovedBytes, resources: Resources) -> UnitCosts:
     """``base`` with what the run tells, ``resources`` being those that the run had.
 
     Training, push and checkpoint are divided by their counts. Generation is ``base``'s, times the factor with which the
@@ -111,8 +111,8 @@ def measured_costs(run: MeasuredRun, base: UnitCosts, weight_bytes: float, resou
         source=f"measured in a run of {run.recipe.name}, {len(run.steps)} training steps",
         estimated=False,
         training=training,
-        push=_transfer(push_s, base.push, weight_bytes),
-        checkpoint=_checkpoint(run, base.checkpoint, weight_bytes),
+        push=_transfer(push_s, base.push, moved.pushed),
+        checkpoint=_checkpoint(run, base.checkpoint, moved.saved),
     )
     return costs.with_slower_generation(_generation_factor(work, costs, run.rollout_s - LATENCY_S, resources))
 
@@ -143,9 +143,9 @@ def _transfer(seconds: float, base: TransferCosts, size: float) -> TransferCosts
     return TransferCosts(seconds - moving, base.byte_s)
 
 
-def _checkpoint(run: MeasuredRun, base: TransferCosts, weight_bytes: float) -> TransferCosts:
+def _checkpoint(run: MeasuredRun, base: TransferCosts, saved_bytes: float) -> TransferCosts:
     written = [step.seconds_checkpoint for step in run.steps if step.seconds_checkpoint]
-    return _transfer(sum(written) / len(written), base, 3 * weight_bytes) if written else base
+    return _transfer(sum(written) / len(written), base, saved_bytes) if written else base
 
 
 def _generation_factor(work: Workload, costs: UnitCosts, rollout_s: float, resources: Resources) -> float:

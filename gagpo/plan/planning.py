@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gagpo.plan.accelerators import Accelerator, cpu_costs, gpu_costs
-from gagpo.plan.costs import UnitCosts
+from gagpo.plan.costs import MovedBytes, UnitCosts
 from gagpo.plan.errors import PlanError
 from gagpo.plan.measured import MeasuredRun, measured_costs, measured_workload, read_run
 from gagpo.plan.memory import TRAINED_BYTES, MemoryNeed, memory_need
@@ -62,7 +62,7 @@ class Plan:
     resources: Resources
     prediction: Prediction
     memory: MemoryNeed
-    pushed_bytes: float
+    moved: MovedBytes
     alternatives: list[Alternative] = field(default_factory=list)
     """Best first; those that gain next to nothing are left out."""
     warnings: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ def _plan(request: PlanRequest, resources: Resources) -> Plan:
     model = model_size(request.model or recipe.model.path)
     run = read_run(request.measured) if request.measured else None
     work = workload_of(recipe, request.turns) if run is None else measured_workload(run, recipe)
-    weight_bytes = _pushed_bytes(recipe, model)
+    moved = _moved_bytes(recipe, model)
     resources, warnings = _within_memory(request, model, work, resources)
     costs = _costs(request, model, work, run)
     return Plan(
@@ -113,16 +113,16 @@ def _plan(request: PlanRequest, resources: Resources) -> Plan:
         workload=work,
         costs=costs,
         resources=resources,
-        prediction=predict(work, costs, weight_bytes, resources),
+        prediction=predict(work, costs, moved, resources),
         memory=_memory(request, model, work, resources),
-        pushed_bytes=weight_bytes,
+        moved=moved,
         warnings=warnings,
     )
 
 
 def _with_alternatives(plan: Plan) -> Plan:
     found = [
-        Alternative(change.what, predict(change.work, plan.costs, plan.pushed_bytes, change.resources).step_s)
+        Alternative(change.what, predict(change.work, plan.costs, plan.moved, change.resources).step_s)
         for change in changes(plan.workload, plan.resources)
     ]
     gaining = [one for one in found if one.step_s < plan.prediction.step_s * (1 - _LEAST_GAIN)]
@@ -135,12 +135,20 @@ def _costs(request: PlanRequest, model: ModelSize, work: Workload, run: Measured
         return base
     if request.measured_with is None:
         raise PlanError("a run's costs mean nothing without the resources that it had")
-    return measured_costs(run, base, _pushed_bytes(request.recipe, model), request.measured_with)
+    return measured_costs(run, base, _moved_bytes(request.recipe, model), request.measured_with)
 
 
-def _pushed_bytes(recipe: Recipe, model: ModelSize) -> float:
-    """Merged weights go out as the frozen ones are kept, others as they are trained."""
-    return float(model.parameters * (NUMBER_BYTES[recipe.model.dtype] if recipe.model.lora_rank else TRAINED_BYTES))
+def _moved_bytes(recipe: Recipe, model: ModelSize) -> MovedBytes:
+    """Merged weights go out as the frozen ones are kept, others as they are trained.
+
+    A checkpoint has two moments of every trained weight besides, and the adapters once more by themselves.
+    """
+    if not recipe.model.lora_rank:
+        weights = float(model.parameters * TRAINED_BYTES)
+        return MovedBytes(weights, 3 * weights)
+    merged = float(model.parameters * NUMBER_BYTES[recipe.model.dtype])
+    adapters = model.adapter_parameters(recipe.model.lora_rank, recipe.model.lora_targets) * TRAINED_BYTES
+    return MovedBytes(merged, merged + 3 * adapters)
 
 
 def _base_costs(request: PlanRequest, model: ModelSize, work: Workload) -> UnitCosts:

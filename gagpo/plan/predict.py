@@ -10,7 +10,7 @@ and a checkpoint is written while the next step's groups are being made, so it c
 
 from dataclasses import dataclass, replace
 
-from gagpo.plan.costs import UnitCosts
+from gagpo.plan.costs import MovedBytes, UnitCosts
 from gagpo.plan.rollout import RolloutSpeed, Station, simulate_rollout
 from gagpo.plan.workload import Workload
 
@@ -59,7 +59,7 @@ class Prediction:
         return max(self.phases, key=lambda name: self.phases[name])
 
 
-def predict(work: Workload, costs: UnitCosts, weight_bytes: float, resources: Resources) -> Prediction:
+def predict(work: Workload, costs: UnitCosts, moved: MovedBytes, resources: Resources) -> Prediction:
     """The steady state: no first step's warming up, no evaluation."""
     rollout = simulate_rollout(
         work,
@@ -69,10 +69,10 @@ def predict(work: Workload, costs: UnitCosts, weight_bytes: float, resources: Re
         orchestrators=resources.orchestrators,
         most_running=resources.most_running,
     )
-    training = _training(work, costs, weight_bytes, resources.training_processes)
+    training = _training(work, costs, moved.pushed, resources.training_processes)
     rollout_s = rollout.seconds + LATENCY_S
     overlapped = work.max_staleness > 0 and not costs.shared_machine
-    checkpoint_s = costs.checkpoint.seconds(3 * weight_bytes) / work.checkpoint_every
+    checkpoint_s = costs.checkpoint.seconds(moved.saved) / work.checkpoint_every
     hidden_s = rollout_s / work.checkpoint_every
     if not overlapped:
         checkpoint_s = max(0.0, checkpoint_s - hidden_s)
@@ -82,7 +82,7 @@ def predict(work: Workload, costs: UnitCosts, weight_bytes: float, resources: Re
     return Prediction(step_s, rollout_s, phases, overlapped, rollout)
 
 
-def _training(work: Workload, costs: UnitCosts, weight_bytes: float, processes: int) -> dict[str, float]:
+def _training(work: Workload, costs: UnitCosts, pushed_bytes: float, processes: int) -> dict[str, float]:
     computed = work.computed_share / speed_up(processes)
     tokens, judged = work.trained_tokens * computed, work.judged_tokens * computed
     forward_passes = int(work.old_logprobs) + int(work.reference)
@@ -92,7 +92,7 @@ def _training(work: Workload, costs: UnitCosts, weight_bytes: float, processes: 
         "log-probs": forward_passes * tokens * costs.training.forward_token_s,
         "update": work.epochs * tokens * costs.training.update_token_s,
         **critic,
-        "push": costs.push.seconds(weight_bytes),
+        "push": costs.push.seconds(pushed_bytes),
         "other": costs.training.fixed_s,
     }
 

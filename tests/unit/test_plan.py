@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from gagpo.cli import app
 from gagpo.plan import Plan, PlanError, PlanRequest, make_plan
 from gagpo.plan.accelerators import CPU_MEASURED, SMALL_POLICY_PARAMETERS, gpu
-from gagpo.plan.costs import GenerationCosts, TransferCosts, UnitCosts
+from gagpo.plan.costs import GenerationCosts, MovedBytes, TransferCosts, UnitCosts
 from gagpo.plan.memory import MemoryNeed
 from gagpo.plan.models import model_size
 from gagpo.plan.predict import Resources, predict
@@ -103,23 +103,23 @@ def test_episode_lengths_have_the_mean_and_the_share_at_the_limit() -> None:
 
 
 def test_phases_of_a_synchronous_step_add_up_to_it() -> None:
-    prediction = predict(work(concurrency=4), COSTS, 1e9, ONE_EACH)
+    prediction = predict(work(concurrency=4), COSTS, MovedBytes(1e9, 3e9), ONE_EACH)
     assert sum(prediction.phases.values()) == pytest.approx(prediction.step_s)
     assert not prediction.overlapped
 
 
 def test_staleness_hides_the_shorter_of_generation_and_training() -> None:
     slow_push = replace(COSTS, push=TransferCosts(fixed_s=100.0, byte_s=0.0))
-    prediction = predict(work(max_staleness=1), slow_push, 0.0, ONE_EACH)
+    prediction = predict(work(max_staleness=1), slow_push, MovedBytes(0.0, 0.0), ONE_EACH)
     assert prediction.overlapped
     assert prediction.bottleneck == "push"
     assert prediction.step_s == pytest.approx(100.0, abs=2.0)
-    assert predict(work(max_staleness=1), COSTS, 0.0, ONE_EACH).bottleneck == "generation"
+    assert predict(work(max_staleness=1), COSTS, MovedBytes(0.0, 0.0), ONE_EACH).bottleneck == "generation"
 
 
 def test_on_one_shared_machine_staleness_gains_nothing() -> None:
     shared = replace(COSTS, shared_machine=True)
-    ahead, in_turns = (predict(work(max_staleness=n), shared, 1e6, ONE_EACH).step_s for n in (1, 0))
+    ahead, in_turns = (predict(work(max_staleness=n), shared, MovedBytes(1e6, 3e6), ONE_EACH).step_s for n in (1, 0))
     assert ahead == in_turns
 
 
@@ -202,7 +202,23 @@ def test_frozen_weights_cost_an_update_no_gradients_and_a_push_no_float32() -> N
     whole, lora = plan(), plan("model.lora_rank = 8")
     # Recomputed forward pass included, 4 parts of arithmetic become 3.
     assert lora.prediction.phases["update"] == pytest.approx(whole.prediction.phases["update"] * 3 / 4)
-    assert lora.pushed_bytes == whole.pushed_bytes / 2
+    assert lora.moved.pushed == whole.moved.pushed / 2
+
+
+def test_a_checkpoint_holds_the_moments_of_what_is_trained_alone() -> None:
+    def plan(*overrides: str) -> Plan:
+        return make_plan(PlanRequest(load_recipe(QWEN, overrides), 2, 8, gpu("h100"), policy_servers=1))
+
+    whole, lora = plan(), plan("model.lora_rank = 8")
+    size = model_size(Path("models/Qwen2.5-1.5B-Instruct"))
+    assert whole.moved.saved == size.parameters * 4 * 3
+    # Merged in bfloat16, and in float32 the adapters by themselves with their two moments: a sixth of the other.
+    assert lora.moved.saved == size.parameters * 2 + size.adapter_parameters(8, "all-linear") * 4 * 3
+    assert lora.moved.saved < whole.moved.saved / 5.5
+    slow_disk = replace(lora.costs, checkpoint=TransferCosts(0.0, 1e-6))
+    asked = replace(lora.workload, checkpoint_every=1, max_staleness=1)
+    told = predict(asked, slow_disk, lora.moved, lora.resources).phases["checkpoint"]
+    assert told == pytest.approx(1e-6 * lora.moved.saved)
 
 
 def _write_run(folder: Path, *, waited: float, update: float, staleness: int = 0) -> None:
