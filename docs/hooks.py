@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
-from mkdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files, InclusionLevel
 from mkdocs.structure.pages import Page
 
 from site_pages.mathematics import math_fence
@@ -40,6 +40,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links into the repository become links to the pages that show it."""
+    """Links into the repository become links to the pages that show it; a search finds the references first."""
+    if page.file.src_uri.startswith("reference/"):
+        page.meta["search"] = {"boost": 3}
+    elif page.file.inclusion is InclusionLevel.NOT_IN_NAV:  # a recipe's file, say, which would come before the page that explains it
+        page.meta["search"] = {"exclude": True}
     made = frozenset(file.src_uri for file in files if file.generated_by is not None)
     return Repository(ROOT, made).relinked(page.file.src_uri, markdown)
