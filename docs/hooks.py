@@ -43,7 +43,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Links into the repository become links to the pages that show it; a search finds the references first."""
     if page.file.src_uri.startswith("reference/"):
         page.meta["search"] = {"boost": 3}
-    elif page.file.inclusion is InclusionLevel.NOT_IN_NAV:  # a recipe's file, say, which would come before the page that explains it
+    elif page.file.inclusion is InclusionLevel.NOT_IN_NAV:
+        # A recipe's file, say, would come before the page that explains its keys.
         page.meta["search"] = {"exclude": True}
     made = frozenset(file.src_uri for file in files if file.generated_by is not None)
     return Repository(ROOT, made).relinked(page.file.src_uri, markdown)
