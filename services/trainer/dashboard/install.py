@@ -1,5 +1,6 @@
 """Puts the dashboard onto the trainer service's app, behind its API."""
 
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -34,6 +35,14 @@ CONTENT_POLICY = "; ".join(
 """Browsers load nothing from another host, and no other site may frame a page."""
 
 
+class _WithoutConnections(logging.Filter):
+    """Drops Uvicorn's lines about each page's WebSocket: an access log, with the query strings that no log may have."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        said = str(record.msg)
+        return not ('"WebSocket' in said or said in ("connection open", "connection closed"))
+
+
 class Dashboard:
     """The pages on their app. NiceGUI keeps one app a process, so there is one of these a process."""
 
@@ -52,6 +61,7 @@ class Dashboard:
             tailwind=False,
             show_welcome_message=False,
         )
+        logging.getLogger("uvicorn.error").addFilter(_WithoutConnections())
         app.router.routes.append(_BehindTheApi(app, _Guarded(self._pages)))
         if asks_for_token:
             # Without a token of its own for jobs the service has one for everything, or is not open at all.

@@ -37,6 +37,7 @@ const dark = !document.body.classList.contains("body--dark");
 document.cookie = "{THEME_COOKIE}=" + (dark ? "dark" : "light") + "; path=/; max-age=31536000; samesite=lax";
 location.reload();
 """
+_SIGN_OUT = f"location.assign('{OUT_PATH}')"
 _MARK_CURRENT = """
 for (const link of document.querySelectorAll("nav a"))
   link.toggleAttribute("aria-current", link.pathname === location.pathname);
@@ -81,7 +82,10 @@ class Shell:
                 'flat round dense aria-label="Light or dark"'
             )
             if self._signs_out:
-                ui.link("Sign out", OUT_PATH).props("download=no")
+                # No link: those are followed within the pages.
+                ui.button("Sign out", on_click=lambda: ui.run_javascript(_SIGN_OUT), color=None).props(
+                    "flat dense no-caps"
+                )
 
     def _opened(self, page: Page) -> Callable[[PageArguments], Awaitable[None]]:
         async def opened(arguments: PageArguments) -> None:
