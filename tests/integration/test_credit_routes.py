@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gagpo.cli import app
-from gagpo.client import Client, JobError
+from gagpo.client import AsyncClient, Client, JobError
 from shared.buffer import JobStore
 from shared.credit_record import CreditedGroup, CreditRecord, read_credit_record, write_credit_record
 from shared.recipe import load_recipe
@@ -120,6 +120,14 @@ def test_a_step_tells_its_prompt_and_the_steps_that_shared_its_state(client: Cli
     assert [sibling.advantage for sibling in shown.siblings] == [
         credit.advantages[4 * sibling.episode + 3] for sibling in shown.siblings
     ]
+
+
+async def test_the_asyncio_client_reads_the_same(server: str, client: Client) -> None:
+    async with AsyncClient(server) as other:
+        assert await other.credit_steps(JOB) == KEPT
+        assert await other.credit(JOB, 3) == client.credit(JOB, 3)
+        assert await other.credit_group(JOB, 3, 1) == client.credit_group(JOB, 3, 1)
+        assert await other.credit_cell(JOB, 3, 1, 0, 2) == client.credit_cell(JOB, 3, 1, 0, 2)
 
 
 def test_siblings_of_a_pool_over_the_batch_are_in_other_groups(client: Client, runs: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from shared.schemas.credit import CellDetail, StepCredit
 from shared.schemas.job import CheckpointList, JobList, JobState
 from tests.job_service import JobSystem, TrainerUnderTest, start_job_system
 
@@ -57,6 +58,7 @@ def test_jobs_wait_for_their_turn_train_and_leave_checkpoints(
     assert [(job.id, job.state) for job in listed] == [("second", "cancelled"), ("first", "completed")]
     assert [json.loads(line)["step"] for line in trainer.get("first/metrics").text.splitlines()] == [0, 1]
 
+    _check_credit(trainer)
     _check_checkpoints(trainer, tmp_path)
     _check_events(trainer)
     _check_log(trainer)
@@ -104,6 +106,17 @@ def _check_metrics_of_a_step(trainer: TrainerUnderTest) -> None:
     assert shown["gagpo_trainer_success_ratio"] == {"maze": metrics["success_rate"]}
     assert shown["gagpo_trainer_score_mean"] == {"maze": metrics["mean_score"]}
     assert shown["gagpo_trainer_policy_version"] == {"": 1}
+
+
+def _check_credit(trainer: TrainerUnderTest) -> None:
+    assert trainer.get("first/credit").json() == {"steps": [0, 1]}
+    shown = StepCredit.model_validate_json(trainer.get("first/credit/1").content)
+    assert [group.index for group in shown.groups] == [0, 1, 2, 3]
+    assert sum(group.trained_steps for group in shown.groups) == trainer.show("first").metrics["samples"]
+    cell = CellDetail.model_validate_json(trainer.get("first/credit/1/groups/2/episodes/0/steps/0").content)
+    assert (cell.state_key, len(cell.siblings)) == ("start", 3), "all four episodes begin in one state"
+    assert cell.prompt is not None, "the model's own tokenizer reads it"
+    assert len(cell.prompt.split()) == cell.prompt_tokens
 
 
 def _check_checkpoints(trainer: TrainerUnderTest, folder: Path) -> None:
