@@ -7,6 +7,7 @@ from gagpo.commands.compare import compare
 from gagpo.commands.demo import demo
 from gagpo.commands.doctor import doctor
 from gagpo.commands.hand_over import PASS_ON
+from gagpo.commands.mcp import mcp
 from gagpo.commands.model import model
 from gagpo.commands.plan import plan
 from gagpo.commands.play import play
@@ -25,6 +26,7 @@ app.command()(demo)
 app.command()(train)
 app.command()(up)
 app.command()(play)
+app.command()(mcp)
 app.command()(compare)
 app.command()(plan)
 app.command()(doctor)

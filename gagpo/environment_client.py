@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel
@@ -16,6 +17,7 @@ from shared.schemas.environment import (
     Problem,
     SessionList,
     SessionRequest,
+    SessionState,
     SessionStep,
     StepBatch,
     StepBatchResult,
@@ -93,7 +95,7 @@ class EnvironmentClient:
     def step(self, session_id: str, action: str, step_index: int) -> StepResult:
         """Take one step. Repeating the same step is safe and returns the same result."""
         body = StepRequest(action=action, step_index=step_index)
-        return self._ask(StepResult, "POST", f"/v1/sessions/{session_id}/step", body)
+        return self._ask(StepResult, "POST", f"{_path(session_id)}/step", body)
 
     def steps(self, steps: Sequence[SessionStep]) -> list[StepResult]:
         """Take steps of many sessions with one request; their results in the same order.
@@ -119,7 +121,11 @@ class EnvironmentClient:
 
     def close_session(self, session_id: str) -> None:
         """Forget a session."""
-        self._send("DELETE", f"/v1/sessions/{session_id}", None)
+        self._send("DELETE", _path(session_id), None)
+
+    def state(self, session_id: str) -> SessionState:
+        """The session as it is now."""
+        return self._ask(SessionState, "GET", _path(session_id))
 
     def _ask(
         self,
@@ -162,3 +168,7 @@ class EnvironmentClient:
                     return answer
                 pause = float(answer.headers.get("retry-after", _PAUSE_S))
             time.sleep(min(pause, max(left, 0.0)))
+
+
+def _path(session_id: str) -> str:
+    return f"/v1/sessions/{quote(session_id, safe='')}"

@@ -1,6 +1,6 @@
 """The whole system on one machine, as processes and without containers."""
 
-from gagpo.stack.alone import local_env_server
+from gagpo.stack.alone import local_env_server, starting_env_server
 from gagpo.stack.job import LocalJob
 from gagpo.stack.processes import ProcessGroup, ServiceDiedError, ServiceSpec
 from gagpo.stack.servers import LocalServers, ServerSettings
@@ -19,5 +19,6 @@ __all__ = [
     "SystemSettings",
     "local_env_server",
     "redis_from_environment",
+    "starting_env_server",
     "weights_pointer",
 ]

@@ -104,6 +104,11 @@ class EnvironmentDescription(Message):
     data_digest: str
     """SHA-256 over the task data: equal digests mean equal tasks."""
 
+    @property
+    def training_split(self) -> str:
+        """The first split for training, by its name; where no name says so the first of all, empty if there is none."""
+        return next((split for split in self.splits if "train" in split), next(iter(self.splits), ""))
+
 
 class EnvironmentList(Message):
     """Answer of ``GET /v1/environments``."""

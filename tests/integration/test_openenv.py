@@ -12,10 +12,11 @@ from openenv.cli._validation import validate_running_environment
 from openenv.core import GenericEnvClient
 from openenv.core.client_types import StepResult
 from openenv.core.sync_client import SyncEnvClient
+from transformers.utils import get_json_schema
 from websockets.sync.client import connect
 
 from tests.data_paths import real_data
-from tests.processes import MAZE, ServiceProcess, start_env_server
+from tests.processes import MAZE, REPOSITORY, ServiceProcess, start_env_server
 
 SPLITS = {"alfworld": "valid_unseen", "webshop": "synthetic_valid"}
 EXPERT = {"expert": True}
@@ -267,6 +268,32 @@ def test_the_same_reset_under_an_idempotency_key_opens_nothing_twice(server: Ser
         httpx.post(f"{server.url}/openenv/maze/reset", json=body, headers=headers).json() for _ in range(2)
     )
     assert first == second
+
+
+def test_the_documented_class_for_trl_plays_to_a_win(server: ServiceProcess) -> None:
+    """As TRL calls it: made without arguments, reset with a row's columns, its other public methods given as tools."""
+    text = (REPOSITORY / "docs" / "openenv.md").read_text().partition("## TRL")[2]
+    names: dict[str, Any] = {}
+    exec(text.split("```python\n")[1].split("```")[0].replace("http://localhost:8001", server.url), names)
+    environment = names["Household"]()
+    tool = get_json_schema(environment.act)["function"]
+    assert (tool["name"], list(tool["parameters"]["properties"])) == ("act", ["command"])
+
+    task = {"environment": "alfworld", "split": "train", "seed": 3, "options": EXPERT}
+    (session,) = rest(server, "/v1/sessions", task)["sessions"]
+    said = environment.reset(prompt=[{"role": "user", "content": "Do the task."}], seed=3)
+    while environment.reward == 0.0:
+        action = session["info"]["expert_action"]
+        assert said.startswith(session["observation"])
+        assert action in said
+        said = environment.act(action)
+        step = {"action": action, "step_index": session["step_index"]}
+        session = rest(server, f"/v1/sessions/{session['session_id']}/step", step)
+    assert session["terminated"]
+    with pytest.raises(ValueError, match="over"):
+        environment.act("look")
+    assert environment.reset(seed=4) != said
+    environment._client.close()
 
 
 def test_a_token_opens_it_and_nothing_else_does() -> None:

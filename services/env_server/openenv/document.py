@@ -8,7 +8,6 @@ from services.env_server.openenv.messages import (
     OpenEnvObservation,
     OpenEnvSchemas,
     OpenEnvState,
-    training_split,
 )
 from shared.schemas.environment import EnvironmentDescription
 
@@ -18,13 +17,13 @@ MOUNT = "/openenv/{environment}"
 def metadata(described: EnvironmentDescription) -> OpenEnvMetadata:
     """The environment in words: what an action looks like and what a reset may ask for."""
     splits = ", ".join(f"{split} ({size} tasks)" for split, size in described.splits.items())
-    options = " ".join(f"{option.name}: {option.description}" for option in described.options)
+    options = "; ".join(f"{option.name}: {option.description}" for option in described.options)
     return OpenEnvMetadata(
         name=described.name,
         description=(
             f'step takes {{"action": "<text>"}}: {described.action_format}. reset takes seed, split with index, or '
             f"task_id; max_steps ({described.max_steps} by default) and options. Splits: {splits}; "
-            f"{training_split(described)} by default. Options: {options or 'none'}"
+            f"{described.training_split} by default. Options: {options or 'none'}"
         ),
         version=described.versions.get("gagpo", "unknown"),
     )

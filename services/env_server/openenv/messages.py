@@ -65,7 +65,7 @@ class OpenEnvReset(Message):
         return SessionRequest(
             environment=description.name,
             task_id=self.task_id,
-            split=(self.split or training_split(description)) if self.task_id is None else None,
+            split=(self.split or description.training_split) if self.task_id is None else None,
             index=self.index,
             seed=seed if drawn else None,
             max_steps=self.max_steps,
@@ -178,8 +178,3 @@ class ErrorCode(StrEnum):
     EXECUTION_ERROR = "EXECUTION_ERROR"
     CAPACITY_REACHED = "CAPACITY_REACHED"
     SESSION_ERROR = "SESSION_ERROR"
-
-
-def training_split(description: EnvironmentDescription) -> str:
-    """The first split for training, by its name; the first of all where none says so."""
-    return next((split for split in description.splits if "train" in split), next(iter(description.splits)))
