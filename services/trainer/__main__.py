@@ -12,9 +12,11 @@ import sys
 from pathlib import Path
 
 from services.trainer.distributed import World, is_lost_peer, join_world, set_threads
+from services.trainer.failures import explained
 from services.trainer.learner import End, follow
 from services.trainer.outputs import Outputs, RunPlace
 from services.trainer.stopping import StopFlag, StoppedError
+from services.trainer.trackers import check_trackers
 from services.trainer.worker import Worker
 from shared.buffer import GroupReader
 from shared.child_process import die_with_parent
@@ -61,6 +63,8 @@ def lead(place: RunPlace, recipe: Recipe, flag: StopFlag, step_deadline_s: float
     """Train a job to its end and tell Redis how it ended. Returns the exit code."""
     with Outputs(place, recipe, flag) as outputs, GroupReader(place.redis_url, place.job) as reader:
         try:
+            check_trackers(recipe.tracking)
+            outputs.channel.check_eviction_policy()
             ending = Worker(recipe, reader, outputs, flag, step_deadline_s, world).run()
         except StoppedError as stopped:
             log.info("%s; the same command goes on from the last checkpoint", stopped)
@@ -68,8 +72,13 @@ def lead(place: RunPlace, recipe: Recipe, flag: StopFlag, step_deadline_s: float
             return 0 if stopped.signal_number is None else 128 + stopped.signal_number
         except Exception as error:
             state = None if is_lost_peer(error) else JobState.FAILED
-            outputs.end(state, f"{type(error).__name__}: {error}")
-            raise
+            reason = explained(error, place.run_dir)
+            if reason is not None:  # said first: where a disk is full, Redis may not take the job's end
+                log.critical("%s", reason)
+            outputs.end(state, reason or f"{type(error).__name__}: {error}")
+            if reason is None:
+                raise
+            return 1
         outputs.end(JobState.COMPLETED, ending.value)
         log.info("complete: %s", ending.value)
     return 0

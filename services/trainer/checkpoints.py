@@ -1,6 +1,7 @@
 """Checkpoints: the model as Hugging Face safetensors with its tokenizer, and beside it what training needs to go on.
 
     step-000010/model.safetensors, config.json, tokenizer…      loads with ``AutoModelForCausalLM.from_pretrained``
+    step-000010/README.md                                       the model card
     step-000010/adapter/adapter_model.safetensors, …            with LoRA: what the merged weights above were made with
     step-000010/trainer/state.json, *.safetensors               consumed groups, optimizer moments, random state
 
@@ -19,6 +20,9 @@ from transformers import PreTrainedModel
 
 from services.trainer.lora import ADAPTER_FOLDER, has_adapters, save_adapters, save_model
 from shared.run_layout import CHECKPOINT_PREFIX, checkpoint_name
+
+CARD = "README.md"
+"""In a checkpoint: its model card."""
 
 _TOKENIZER_PATTERNS = (
     "tokenizer*",
@@ -51,11 +55,17 @@ class TrainerState:
 class CheckpointStore:
     """The checkpoints of a run."""
 
-    def __init__(self, folder: Path, tokenizer_from: Path, keep: int) -> None:
-        """``tokenizer_from`` is the folder of the initial model, whose tokenizer goes along unchanged."""
+    def __init__(
+        self, folder: Path, tokenizer_from: Path, keep: int, card: Callable[[TrainerState], str] | None = None
+    ) -> None:
+        """``tokenizer_from`` is the folder of the initial model, whose tokenizer goes along unchanged.
+
+        ``card`` writes the text of a checkpoint's model card.
+        """
         self._folder = folder
         self._tokenizer_from = tokenizer_from
         self._keep = keep
+        self._card = card
         folder.mkdir(parents=True, exist_ok=True)
         for leftover in folder.glob(".*.part"):  # of a trainer that was killed while writing
             shutil.rmtree(leftover)
@@ -68,22 +78,33 @@ class CheckpointStore:
         target = self._folder / checkpoint_name(state.version)
         part = target.with_name(f".{target.name}.part")
         shutil.rmtree(part, ignore_errors=True)
+        try:
+            self._write(part, model, save_optimizer, state)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)  # on a disk that is full, what is half written would keep it so
+            raise
+        shutil.rmtree(target, ignore_errors=True)
+        part.rename(target)
+        for old in self.all()[: -self._keep]:
+            shutil.rmtree(old)
+        return target
+
+    def _write(
+        self, part: Path, model: PreTrainedModel, save_optimizer: Callable[[Path], None], state: TrainerState
+    ) -> None:
         save_model(model, part)
         if has_adapters(model):
             save_adapters(model, part / ADAPTER_FOLDER)
         for pattern in _TOKENIZER_PATTERNS:
             for file in self._tokenizer_from.glob(pattern):
                 shutil.copy2(file, part / file.name)
+        if self._card is not None:
+            (part / CARD).write_text(self._card(state))
         trainer = part / "trainer"
         trainer.mkdir()
         save_optimizer(trainer)
         (trainer / "state.json").write_text(json.dumps(asdict(state)))
         _to_disk(part)
-        shutil.rmtree(target, ignore_errors=True)
-        part.rename(target)
-        for old in self.all()[: -self._keep]:
-            shutil.rmtree(old)
-        return target
 
     def all(self) -> list[Path]:
         """Every checkpoint, oldest first."""

@@ -1,21 +1,13 @@
 """Metrics of a training step."""
 
-import importlib
-import json
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Protocol
 
 from pydantic import JsonValue
-from torch.utils.tensorboard import SummaryWriter
 
 from services.trainer.algorithms.diagnostics import SIZE_EDGES
 from services.trainer.critic import CriticStats
 from services.trainer.step_data import GroupStats, StepData
 from services.trainer.update import UpdateStats
-from shared.files import write_atomically
-from shared.recipe import Recipe
 
 STEP_EVENT = "step"
 """Kind of the Redis event that carries a training step's metrics."""

@@ -5,11 +5,14 @@ safetensors, so nothing in them is pickled.
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader, HuggingFaceStorageWriter
 from torch.distributed.checkpoint.state_dict_loader import load
 from torch.distributed.checkpoint.state_dict_saver import save
@@ -58,7 +61,8 @@ def _moments(model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Te
 
 def _save(folder: Path, tensors: dict[str, Tensor]) -> None:
     writer = HuggingFaceStorageWriter(path=str(folder), save_distributed=True)
-    save(tensors, storage_writer=writer, no_dist=not dist.is_initialized())
+    with _own_errors():
+        save(tensors, storage_writer=writer, no_dist=not dist.is_initialized())
 
 
 def _restore(folder: Path, tensors: dict[str, Tensor], model: nn.Module, optimizer: torch.optim.Optimizer) -> None:
@@ -72,5 +76,15 @@ def _restore(folder: Path, tensors: dict[str, Tensor], model: nn.Module, optimiz
             state[_STEP] = torch.zeros((), device=parameter.device)
             states[parameter] = state
             tensors |= {f"{key}/{name}": value for key, value in state.items()}
-    load(tensors, storage_reader=reader, no_dist=not dist.is_initialized())
+    with _own_errors():
+        load(tensors, storage_reader=reader, no_dist=not dist.is_initialized())
     optimizer.state.update(states)
+
+
+@contextmanager
+def _own_errors() -> Iterator[None]:
+    """Raise what a process really met: torch wraps it into a `BaseException`, which passes by who handles errors."""
+    try:
+        yield
+    except CheckpointException as wrapped:
+        raise next(error for error, _ in wrapped.failures.values()) from None

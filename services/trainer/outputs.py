@@ -116,8 +116,8 @@ class Outputs:
         self._metrics = MetricsFile(RunFiles(place.run_dir).metrics, version, state.metrics)
         self._closing.callback(self._metrics.close)
         job = TrackedJob(place.job, place.run_dir, self._recipe, version)
-        self._trackers = Trackers(job, self._metrics.earlier)
-        self._closing.callback(lambda: self._trackers and self._trackers.close(self._ended_as))
+        self._trackers = trackers = Trackers(job, self._metrics.earlier)
+        self._closing.callback(lambda: trackers.close(self._ended_as))
         self._credit.begin(version)
         self._channel.set_state(JobState.RUNNING)
         self._events.emit("trainer-started", {"version": version, "steps": self._recipe.training.steps})
@@ -151,7 +151,7 @@ class Outputs:
         """Keep a training step's credit. It is there before the step's metrics are, which tell of it."""
         self._credit.write(record)
 
-    def record(self, step: int, metrics: Metrics) -> None:
+    def record(self, metrics: Metrics) -> None:
         """Send a training step's metrics everywhere, once `begin` has opened the logs."""
         assert self._metrics is not None and self._trackers is not None
         self._metrics.write(metrics)

@@ -154,7 +154,7 @@ class Worker:
         progress.metrics = told(phases)
         if self._checkpoint_due():
             progress.metrics |= told(replace(phases, checkpoint=self._checkpoint()))
-        self._outputs.record(step, progress.metrics)
+        self._outputs.record(progress.metrics)
         log.info(
             "step %d: success %.1f%%, %d samples, %.1f s (waited %.1f s)",
             step,

@@ -179,6 +179,7 @@ def test_a_new_job_does_not_begin_with_a_server_that_is_away_but_a_resumed_one_g
     recipe = recipe_with(f'tensorboard = false\nmlflow = true\nmlflow_uri = "http://127.0.0.1:{free_port()}"')
     with pytest.raises(TrackerError, match=r"tracking\.mlflow: .*Connection refused.*set tracking\.mlflow = false"):
         Trackers(TrackedJob("job", tmp_path, recipe, 0), [])
+    assert "training goes on" not in caplog.text
     trackers = Trackers(TrackedJob("job", tmp_path, recipe, 2), [metrics(0), metrics(1)])
     trackers.write(metrics(2))
     trackers.close(None)

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from services.trainer.algorithms import make_algorithm
-from services.trainer.metrics import Phases, scalars, step_metrics
+from services.trainer.metrics import Phases, step_metrics
 from services.trainer.rewards import Rewards
 from services.trainer.step_data import StepData, assemble
 from services.trainer.update import UpdateStats
 from shared.recipe import GigpoSettings, Recipe, load_recipe
+from shared.scalars import scalars
 from shared.trajectory import Group, Step
 from tests.training import training_group, write_recipe
 

@@ -1,7 +1,6 @@
 """From what a client submits to a recipe that the running servers can train, or a problem that says why not."""
 
 import asyncio
-import importlib.util
 import secrets
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from services.trainer.server.task_check import environment_faults
 from shared.problems import ProblemError
 from shared.prompting.template import TemplateError, load_template
 from shared.recipe import CustomSettings, Recipe, RecipeFault, WeightTransport, recipe_faults
+from shared.tracking_checks import tracking_faults, unreachable_trackers
 
 LONGEST_NAME_IN_ID = 80
 
@@ -38,7 +38,8 @@ async def fit(recipe: Recipe, servers: Servers, models: ModelChecker) -> Recipe:
     """
     environments = await servers.environments()
     checked = await asyncio.to_thread(models.check, recipe, await servers.models())
-    faults = [*environment_faults(recipe, environments), *checked.faults]
+    unreachable = await asyncio.to_thread(lambda: list(unreachable_trackers(recipe.tracking)))
+    faults = [*environment_faults(recipe, environments), *checked.faults, *unreachable]
     if faults:
         raise ProblemError(
             409,
@@ -82,8 +83,11 @@ def _faults_here(recipe: Recipe) -> Iterable[RecipeFault]:
     """What this trainer cannot do, whichever servers run."""
     if recipe.weights.transport is WeightTransport.NCCL:
         yield RecipeFault("weights.transport", "'nccl'", "not served by this trainer; take 'file' or 'http'")
-    if recipe.tracking.wandb and importlib.util.find_spec("wandb") is None:
-        yield RecipeFault("tracking.wandb", "True", "the trainer has no wandb package; set it to false")
+    yield from tracking_faults(recipe.tracking)
+    if (uri := recipe.tracking.mlflow_uri or "").startswith("file:"):
+        yield RecipeFault(
+            "tracking.mlflow_uri", repr(uri), "a folder of the trainer's machine is not a client's to name"
+        )
     if isinstance(recipe.algorithm, CustomSettings):
         try:
             estimator_of(recipe.algorithm, recipe.min_std)

@@ -27,7 +27,10 @@ class Feed:
     """
 
     def __init__(self, name: str, opener: Opener, job: TrackedJob, earlier: Iterable[Metrics]) -> None:
-        """Opens the tracker in a thread. ``earlier`` training steps are those of the run's record: it may lack some."""
+        """Opens the tracker in a thread. ``earlier`` training steps are those of the run's record: it may lack some.
+
+        That a new job's can't be opened is for `wait_open` to say.
+        """
         self._name, self._opener, self._job = name, opener, job
         self._waiting = deque(earlier)
         self._changed = threading.Condition()
@@ -104,12 +107,13 @@ class Feed:
 
     def _failed(self, error: Exception) -> None:
         with self._changed:
-            if self._fault is None:
-                reason = f"{type(error).__name__}: {error}"
-                log.warning(
-                    "%s can't be written to; training goes on, and it gets what it lacks once it can: %s",
-                    self._name,
-                    reason,
-                )
+            begins = self._fault is None
             self._fault = error
             self._changed.notify_all()
+        if begins and (self._tracker is not None or self._job.next_step > 0):
+            log.warning(
+                "%s can't be written to; training goes on, and it gets what it lacks once it can: %s: %s",
+                self._name,
+                type(error).__name__,
+                error,
+            )

@@ -24,8 +24,13 @@ _PARAMS_A_REQUEST = 100
 _LONGEST_PARAM = 6000
 _NOT_IN_A_NAME = re.compile(r"[^\w\-. :/]")
 
-_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
-"""By itself the package tries for four minutes before it says that a server is away. What the user set stays."""
+_PACKAGE_SETTINGS = {
+    # By itself the package tries for four minutes before it says that a server is away.
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "20",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # the log is JSON
+}
+"""What the user set stays."""
 
 
 class MlflowRuns:
@@ -34,7 +39,7 @@ class MlflowRuns:
     def __init__(self, job: TrackedJob) -> None:
         """Go on with the folder's run, or begin one. Raises `ImportError` without the package, and `TrackerError`."""
         uri, tracking = mlflow_uri(job.recipe.tracking), job.recipe.tracking
-        for name, value in _PATIENCE.items():
+        for name, value in _PACKAGE_SETTINGS.items():
             os.environ.setdefault(name, value)
         if uri.startswith("file:"):
             # MLflow asks whoever uses a folder to say so, since it adds no more features there.
