@@ -1,5 +1,6 @@
 """The figures of a run that are compared, each one number from the run's files."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -66,6 +67,12 @@ def early_area(run: RunData, scale: Scale) -> float | None:
     after = next((point for point in points if point[0] >= end), (end, points[-1][1]))
     inside.append((end, _between(inside[-1], after, end)))
     return sum((x1 - x0) * (y0 + y1) / 2 for (x0, y0), (x1, y1) in pairwise(inside)) / end
+
+
+def late_success(run: RunData, scale: Scale) -> float | None:
+    """Mean training success over the last quarter of the training steps: where training got to, over many episodes."""
+    late = run.steps[-max(SMOOTHING, math.ceil(len(run.steps) / 4)) :]
+    return fmean(step.success_rate for step in late) if late else None
 
 
 def steps_to_threshold(run: RunData, scale: Scale) -> float | None:
@@ -162,6 +169,14 @@ FIGURES = [
         Unit.SHARE,
         early_area,
         "mean training success over the early environment steps (area under the learning curve over its width)",
+    ),
+    Figure(
+        "late_success",
+        "late success",
+        Topic.OUTCOME,
+        Unit.SHARE,
+        late_success,
+        f"mean training success over the last quarter of the training steps, {SMOOTHING} at least",
     ),
     Figure(
         "steps_to_threshold",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gagpo.comparing.export import export_study
-from gagpo.comparing.figures import Scale, early_area, steps_to_threshold
+from gagpo.comparing.figures import Scale, early_area, late_success, steps_to_threshold
 from gagpo.comparing.numbers import BaseNumbers, StudyNumbers, VariantNumbers
 from gagpo.comparing.planning import PlannedRun, StudyFolder, claim, plan_runs
 from gagpo.comparing.report import write_report
@@ -181,6 +181,14 @@ def test_the_early_area_is_the_curves_over_its_width(end: float, area: float) ->
     assert early_area(run_of(*RISING), Scale(0.6, end)) == pytest.approx(area)
 
 
+def test_late_success_is_the_last_quarters() -> None:
+    assert late_success(run_of(*[0.0] * 12, 0.1, 0.2, 0.3, 0.4), Scale(0.6, 1)) == pytest.approx(0.25)
+    assert late_success(run_of(0.0, 0.1, 0.2, 0.6), Scale(0.6, 1)) == pytest.approx(0.3), (
+        "three training steps at least"
+    )
+    assert late_success(run_of(), Scale(0.6, 1)) is None
+
+
 def test_the_threshold_is_reached_by_the_mean_of_three_steps() -> None:
     assert steps_to_threshold(run_of(0.2, 0.4, 0.6, 0.8), Scale(0.6, 1)) == 300, "(0.4 + 0.6 + 0.8) / 3"
     assert steps_to_threshold(run_of(0.9, 0.9), Scale(0.6, 1)) is None, "two are not enough"
@@ -198,6 +206,7 @@ def test_a_variants_figures_are_means_over_its_runs(base: BaseNumbers) -> None:
         {
             "held_out_success": 0.6,
             "early_area": 0.4,
+            "late_success": 0.6,
             "steps_to_threshold": 300.0,
             "won_length": 6.0,
             "length_over_optimum": 1.5,
@@ -253,8 +262,11 @@ def test_the_report_has_tables_pictures_and_links_to_runs(tmp_path: Path) -> Non
     add_attempt(runs[-2].folder, 1.0, "trainer ended with exit code 1; the end of trainer.log:\n  Traceback")
     text = write_report(study, runs, folder).read_text()
     links = "[s1](../runs/maze-gagpo-s1) [s2](../runs/maze-gagpo-s2) [s3](../runs/maze-gagpo-s3)"
-    assert f"| GAGPO | 3: {links} | 70.0% ± 24.8% | 40.0% ± 0.0% | 300 ± 0 | 6.00 ± 0.00 | 1.50 ± 0.00 |" in text
-    assert "| GRPO | 1: [s1](../runs/maze-grpo-s1) | 60.0% | 20.0% | not reached (0 of 1) | 6.00 | 1.50 |" in text
+    success = "70.0% ± 24.8% | 40.0% ± 0.0% | 60.0% ± 0.0%"
+    assert f"| GAGPO | 3: {links} | {success} | 300 ± 0 | 6.00 ± 0.00 | 1.50 ± 0.00 |" in text
+    assert (
+        "| GRPO | 1: [s1](../runs/maze-grpo-s1) | 60.0% | 20.0% | 20.0% | not reached (0 of 1) | 6.00 | 1.50 |" in text
+    )
     assert text.index("### Methods, maze") < text.index("### Ablations, maze")
     assert "**−20.0 ± 0.0**" in text, "the ablation's early area less GAGPO's"
     assert "- `maze-grpo-s2` is new\n" in text
