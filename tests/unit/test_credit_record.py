@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -47,6 +47,7 @@ def assert_same_numbers(one: CreditNumbers, other: CreditNumbers) -> None:
         np.testing.assert_array_equal(array, other.named()[name], err_msg=name)
 
 
+@settings(deadline=None)
 @given(_numbers)
 def test_any_numbers_survive_the_round_trip(numbers: CreditNumbers) -> None:
     record = CreditRecord(7, 8, "gigpo", (CreditedGroup(make_group(episodes=2, steps=3), numbers),))
@@ -90,6 +91,7 @@ def test_groups_are_told_without_unpacking_them() -> None:
         broken.unpack()
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_a_flipped_byte_is_noticed_or_changes_nothing(data: st.DataObject) -> None:
     record = make_record(groups=1, episodes=1, steps=2)
