@@ -15,4 +15,4 @@ def math_fence(
         raise SuperFencesException(f"this is no LaTeX that can be shown: {source!r}") from error
     if "\\" in equation or ">&<" in equation:  # what the converter does not know, it passes on as text
         raise SuperFencesException(f"this has a command that can't be shown: {source!r}")
-    return f'<div class="math">{equation}</div>'
+    return f'<div class="math" tabindex="0">{equation}</div>'  # a wide one is scrolled, by keyboard too
