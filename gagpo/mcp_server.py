@@ -30,6 +30,8 @@ from shared.schemas.environment import (
 )
 from shared.service import Access, Scope, Tokens, listening_host
 from shared.service.auth import BearerAuth
+from shared.service.http_protocol import BoundedHttpProtocol
+from shared.service.listening import listener
 
 PATH = "/mcp"
 """Where the HTTP transport answers."""
@@ -203,10 +205,11 @@ def make_server(tools: EnvironmentTools) -> MCPServer[None]:
     return server
 
 
-def serve_http(server: MCPServer[None], host: str, port: int) -> None:
-    """Serve streamable HTTP at `PATH` until told to stop. Raises `TokenError` for a token that can't be used.
+def serve_http(server: MCPServer[None], host: str, port: int, announce: Callable[[str], None]) -> None:
+    """Serve streamable HTTP at `PATH` until told to stop; ``announce`` is given the URL. Port 0 takes a free one.
 
-    A token that opens environments is asked for where there is one; without, only this machine is served.
+    A token that opens environments is asked for where there is one; without, only this machine is served. Raises
+    `TokenError` for one that can't be used, and `ListenError`.
     """
     access = (Access(PATH, {Scope.ENVIRONMENTS}),)
     tokens = Tokens.from_environment()
@@ -214,7 +217,11 @@ def serve_http(server: MCPServer[None], host: str, port: int) -> None:
     app = server.streamable_http_app(streamable_http_path=PATH, stateless_http=True, json_response=True, host=listens)
     if tokens.open(Scope.ENVIRONMENTS):
         app.add_middleware(BearerAuth, tokens=tokens, access=access)
-    uvicorn.run(app, host=listens, port=port, log_level="warning")
+    with listener(listens, port) as bound:
+        name = f"[{listens}]" if ":" in listens else listens
+        announce(f"http://{name}:{bound.getsockname()[1]}{PATH}")
+        config = uvicorn.Config(app, http=BoundedHttpProtocol, log_level="warning", server_header=False)
+        uvicorn.Server(config).run(sockets=[bound])
 
 
 def _told(seen: Observation | StepResult | SessionState) -> CallToolResult:
@@ -235,17 +242,18 @@ def _told(seen: Observation | StepResult | SessionState) -> CallToolResult:
 
 def _in_words(turn: Turn) -> str:
     """What a model reads."""
+    steps = f"{turn.steps_taken} step" + ("" if turn.steps_taken == 1 else "s")
     if turn.done:
         reward = "" if turn.reward is None else f", with reward {turn.reward:g} for the last step"
         won = "won" if turn.info.get("won") is True else "not won"
-        end = f"The episode is over: {won}{reward}, after {turn.steps_taken} steps."
+        end = f"The episode is over: {won}{reward}, after {steps}."
         return f"{turn.environment_text}\n\n{end}"
     actions = "\n".join(f"- {action}" for action in turn.admissible_actions)
     hint = turn.info.get("expert_action")
     return (
         f"{turn.environment_text}\n\nPossible actions:\n{actions}\n\n"
         + (f"The expert would: {hint}\n" if hint is not None else "")
-        + f"Episode {turn.episode}, {turn.steps_taken} steps taken."
+        + f"Episode {turn.episode}, {steps} taken."
     )
 
 

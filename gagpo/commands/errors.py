@@ -20,12 +20,15 @@ from gagpo.training.run_folder import RunFolderError
 from gagpo.training.tasks import TaskDataError
 from shared.buffer import EvictionPolicyError
 from shared.recipe import RecipeError
+from shared.service import TokenError
+from shared.service.listening import ListenError
 
 EXPECTED = (
     EnvironmentServerError,
     EvaluationError,
     EvictionPolicyError,
     JobError,
+    ListenError,
     ModelTooLargeError,
     PlanError,
     PortTakenError,
@@ -35,6 +38,7 @@ EXPECTED = (
     ServiceDiedError,
     StudyError,
     TaskDataError,
+    TokenError,
     UnknownEnvironmentError,
 )
 """Errors whose message says what to do; a stack trace would only hide it."""

@@ -26,7 +26,7 @@ def mcp(
         bool, typer.Option("--http", help="Serve streamable HTTP at /mcp instead of stdin and stdout.")
     ] = False,
     host: Annotated[str, typer.Option(help="With --http: the address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="With --http: the port to listen on.")] = 8005,
+    port: Annotated[int, typer.Option(help="With --http: the port to listen on; 0 takes a free one.")] = 8005,
 ) -> None:
     """Let an agent play environments through MCP: the tools reset, step, observe, list_environments, list_tasks.
 
@@ -34,9 +34,11 @@ def mcp(
 
     {"mcpServers": {"gagpo": {"command": "gagpo", "args": ["mcp", "--environment", "alfworld"]}}}
 
-    Over HTTP, for several agents or another machine: gagpo mcp --http --port 8005, and the client's URL is
-    http://localhost:8005/mcp. GAGPO_TOKEN_ENVIRONMENTS (or GAGPO_TOKEN) is shown to the env server, and with --http
-    asked of the agents; without one, only this machine is served.
+    Over HTTP, for several agents or for other machines: gagpo mcp --http
+    The clients' URL is then http://localhost:8005/mcp
+
+    GAGPO_TOKEN_ENVIRONMENTS (or GAGPO_TOKEN) is shown to the env server.
+    With --http agents have to show it as well; without one, only this machine is served.
 
     Examples: gagpo mcp --environment webshop; gagpo mcp --url http://localhost:8001; gagpo mcp --http
     """
@@ -55,9 +57,13 @@ def mcp(
         client = stack.enter_context(EnvironmentClient(url, patience_s=_PATIENCE_S))
         server = make_server(EnvironmentTools(client, environment, wait_ready))
         if http:
-            serve_http(server, host, port)
+            serve_http(server, host, port, _announce)
         else:
             server.run("stdio")
+
+
+def _announce(url: str) -> None:
+    typer.echo(f"An MCP server is at {url}; Ctrl-C ends it.", err=True)
 
 
 def _is_ready() -> None:

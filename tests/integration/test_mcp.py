@@ -17,8 +17,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, TextContent
 
 from gagpo.environment_client import EnvironmentClient
-from gagpo.mcp_server import EnvironmentTools, make_server
+from gagpo.mcp_server import EnvironmentTools, make_server, serve_http
 from gagpo.ports import free_port
+from shared.service.listening import ListenError
 from tests.data_paths import real_data
 from tests.processes import REPOSITORY, ServiceProcess, start_env_server, without_settings
 
@@ -224,6 +225,12 @@ async def test_a_server_that_is_not_there_is_a_tool_error_that_says_how_to_start
     with EnvironmentClient(f"http://127.0.0.1:{free_port()}") as nobody:
         async with Client(make_server(EnvironmentTools(nobody, None, lambda: None))) as client:
             assert "python -m services.env_server" in await refused(client, "list_environments")
+
+
+def test_a_port_that_is_taken_is_told_in_words(server: ServiceProcess) -> None:
+    with EnvironmentClient(server.url) as rest, pytest.raises(ListenError, match="Another process listens there"):
+        taken = int(server.url.rsplit(":", 1)[1])
+        serve_http(make_server(EnvironmentTools(rest, None, lambda: None)), "127.0.0.1", taken, print)
 
 
 def test_an_unknown_environment_is_told_at_once() -> None:

@@ -12,7 +12,6 @@ from openenv.cli._validation import validate_running_environment
 from openenv.core import GenericEnvClient
 from openenv.core.client_types import StepResult
 from openenv.core.sync_client import SyncEnvClient
-from transformers.utils import get_json_schema
 from websockets.sync.client import connect
 
 from tests.data_paths import real_data
@@ -272,6 +271,8 @@ def test_the_same_reset_under_an_idempotency_key_opens_nothing_twice(server: Ser
 
 def test_the_documented_class_for_trl_plays_to_a_win(server: ServiceProcess) -> None:
     """As TRL calls it: made without arguments, reset with a row's columns, its other public methods given as tools."""
+    from transformers.utils import get_json_schema  # how TRL describes a tool to the model
+
     text = (REPOSITORY / "docs" / "openenv.md").read_text().partition("## TRL")[2]
     names: dict[str, Any] = {}
     exec(text.split("```python\n")[1].split("```")[0].replace("http://localhost:8001", server.url), names)
