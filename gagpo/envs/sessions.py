@@ -1,5 +1,6 @@
 """Episodes on an env server, as both kinds of gymnasium environment need them."""
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,12 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from gagpo.environment_client import EnvironmentClient, EnvironmentServerError
-from shared.schemas.environment import (
-    InfoValue,
-    Observation,
-    SessionRequest,
-    StateKeyKind,
-)
+from shared.schemas.environment import InfoValue, Observation, SessionRequest, StateKeyKind
 
 _CHOICES = ("task_id", "split", "index")
 
@@ -71,6 +67,7 @@ class Sessions:
             raise ValueError(f"split = {split!r}: {environment} has {', '.join(self.description.splits)}")
         self.max_steps = max_steps
         self.options = dict(options or {})
+        self._url = url
         self.client = EnvironmentClient(url, patience_s=patience_s)
 
     def request(self, choice: TaskChoice, seed: int | None, random: np.random.Generator) -> SessionRequest:
@@ -104,18 +101,20 @@ class Sessions:
 
     def forget(self, session_ids: Iterable[str]) -> None:
         """Delete sessions on the server. One that is gone already is as good."""
-        for session_id in session_ids:
-            try:
-                self.client.close_session(session_id)
-            except EnvironmentServerError as error:
-                if error.problem is None or error.problem.type != "/problems/unknown-session":
-                    raise
+        _forget(self.client, session_ids)
 
     def close(self, session_ids: Iterable[str]) -> None:
         """Delete the last sessions and close the connections."""
+        self.client.close()
+        # A server that does not answer any more forgets them by itself, when their time is up.
+        with EnvironmentClient(self._url) as impatient, contextlib.suppress(EnvironmentServerError):
+            _forget(impatient, session_ids)
+
+
+def _forget(client: EnvironmentClient, session_ids: Iterable[str]) -> None:
+    for session_id in session_ids:
         try:
-            self.forget(session_ids)
-        except EnvironmentServerError:  # a server that is gone forgets them by itself, when their time is up
-            pass
-        finally:
-            self.client.close()
+            client.close_session(session_id)
+        except EnvironmentServerError as error:
+            if error.problem is None or error.problem.type != "/problems/unknown-session":
+                raise
