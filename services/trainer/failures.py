@@ -6,23 +6,27 @@ from pathlib import Path
 
 import torch
 
+from services.trainer.algorithms.custom import EstimatorError
 from services.trainer.lora import AdapterError
 from services.trainer.model import ModelError
 from services.trainer.outputs import FolderInUseError
 from services.trainer.policy_replicas import WeightPushError
 from services.trainer.trackers import TrackerError
+from services.trainer.trust_region import TrustRegionError
 from services.trainer.worker import FrontierError
 from shared.buffer import EvictionPolicyError
 from shared.recipe import RecipeError
 
 _SAY_IT_THEMSELVES = (
     AdapterError,
+    EstimatorError,
     EvictionPolicyError,
     FolderInUseError,
     FrontierError,
     ModelError,
     RecipeError,
     TrackerError,
+    TrustRegionError,
     WeightPushError,
 )
 """Their messages name the remedy."""

@@ -4,12 +4,15 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import redis
 
+from gagpo.stack import ProcessGroup, ServiceDiedError, ServiceSpec
+from services.trainer.server.supervisor import ending_of
 from tests.processes import REPOSITORY, free_port, start_redis
 
 ANSWER_DEADLINE_S = 240.0
@@ -90,3 +93,23 @@ def test_data_that_is_not_there_is_named_with_how_to_get_it_and_no_trace(tmp_pat
     assert done.returncode == 3
     assert f"ALFWORLD_DATA: {missing} does not exist" in done.stderr
     assert "gagpo data generate alfworld" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_service_that_the_system_killed_is_told_with_the_likely_reason(tmp_path: Path) -> None:
+    with ProcessGroup(tmp_path / "logs") as processes:
+        processes.start(ServiceSpec("trainer", ["sh", "-c", "echo last words; kill -9 $$"]))
+        give_up = time.monotonic() + 60
+        while processes.exit_code("trainer") is None:
+            assert time.monotonic() < give_up
+            time.sleep(0.05)
+        with pytest.raises(ServiceDiedError) as caught:
+            processes.check()
+    said = str(caught.value)
+    assert "exit code -9 (SIGKILL" in said and "memory runs out" in said and "last words" in said
+
+
+def test_a_training_process_that_the_system_killed_ends_its_job_with_the_likely_reason() -> None:
+    ending = ending_of(-9, None, "the last line")
+    assert ending.lost and "SIGKILL: most often the system's doing when memory runs out" in ending.reason
+    assert "the last line" in ending.reason
+    assert "memory" not in ending_of(-15, None, "").reason
