@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 DEADLINE_MS = 60_000.0
 """For everything that is waited for on a page; the machine may have other work to do."""
@@ -50,6 +50,7 @@ def start_chromium() -> Iterator[Browser]:
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("the dashboard's tests need Chromium: apt-get update && apt-get install -y chromium")
+    expect.set_options(timeout=DEADLINE_MS)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=_FLAGS)
         try:

@@ -25,7 +25,7 @@ from services.trainer.dashboard.curves_data import (
     x_values,
 )
 from services.trainer.dashboard.downsample import largest_triangles, smoothed
-from services.trainer.dashboard.metrics_file import MetricsFile, Row, number
+from services.trainer.dashboard.metrics_file import MetricsFile, MetricsTable, Row, number
 
 
 def _rows(count: int) -> list[Row]:
@@ -116,7 +116,7 @@ def test_numbers_are_found_by_path() -> None:
 
 def test_a_line_of_a_thousand_steps_is_thinned_and_keeps_its_ends() -> None:
     rows = _rows(1000)
-    line = points("run", rows, Line("success_rate"), Axis.STEPS)
+    line = points("run", MetricsTable(rows), Line("success_rate"), Axis.STEPS)
     assert len(line.values) == MOST_POINTS
     assert (line.values[0], line.values[-1]) == ((1.0, 0.0), (1000.0, 0.999))
     assert len(json.dumps(line.values)) < 5_000
@@ -124,20 +124,23 @@ def test_a_line_of_a_thousand_steps_is_thinned_and_keeps_its_ends() -> None:
 
 def test_steps_without_a_number_are_left_out() -> None:
     rows = _rows(3)
-    assert points("run", rows, Line("task_type_success/heat"), Axis.STEPS).values == [(2.0, 1.0), (3.0, 1.0)]
-    assert points("run", rows, Line("nothing"), Axis.STEPS).values == []
-    assert points("run", [], Line("success_rate"), Axis.HOURS).values == []
+    assert points("run", MetricsTable(rows), Line("task_type_success/heat"), Axis.STEPS).values == [
+        (2.0, 1.0),
+        (3.0, 1.0),
+    ]
+    assert points("run", MetricsTable(rows), Line("nothing"), Axis.STEPS).values == []
+    assert points("run", MetricsTable([]), Line("success_rate"), Axis.HOURS).values == []
 
 
 def test_the_axis_counts_steps_environment_steps_or_hours() -> None:
     rows = _rows(3)
-    assert x_values(rows, Axis.STEPS).tolist() == [1, 2, 3]
-    assert x_values(rows, Axis.ENVIRONMENT).tolist() == [10, 20, 30]
-    assert x_values(rows, Axis.HOURS) == pytest.approx([0.01, 0.02, 0.03])
+    assert x_values(MetricsTable(rows), Axis.STEPS).tolist() == [1, 2, 3]
+    assert x_values(MetricsTable(rows), Axis.ENVIRONMENT).tolist() == [10, 20, 30]
+    assert x_values(MetricsTable(rows), Axis.HOURS) == pytest.approx([0.01, 0.02, 0.03])
 
 
 def test_phases_stand_at_the_same_places_so_that_they_stack() -> None:
-    found = phase_points(_rows(1000), Axis.STEPS)
+    found = phase_points(MetricsTable(_rows(1000)), Axis.STEPS)
     assert list(found) == ["wait", "update"] == [phase for phase in PHASES if phase in found]
     assert [x for x, _ in found["wait"]] == [x for x, _ in found["update"]]
     assert found["wait"][0] == (1.0, 30.0)

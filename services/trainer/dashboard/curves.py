@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from nicegui import ui
 from nicegui.events import ValueChangeEventArguments
 
-from services.trainer.dashboard.chart_options import colour, curve_options, histogram_options, phase_options
+from services.trainer.dashboard.chart_options import Options, colour, curve_options, histogram_options, phase_options
 from services.trainer.dashboard.chart_parts import ChartCard, chart_section
 from services.trainer.dashboard.curves_data import (
     CREDIT,
@@ -28,7 +28,7 @@ from services.trainer.dashboard.curves_data import (
     points,
     task_type_charts,
 )
-from services.trainer.dashboard.metrics_file import MetricsFile, Row
+from services.trainer.dashboard.metrics_file import MetricsFile, MetricsTable, Row
 from services.trainer.dashboard.page import Page, View
 from services.trainer.dashboard.parts import heading, keep_up, notice
 from services.trainer.dashboard.run_catalogue import Run, all_runs, first_choice, optimal_length
@@ -48,7 +48,7 @@ class _Chosen:
     """What the page shows, and what it has read for that."""
 
     catalogue: Sequence[Run]
-    names: list[str]
+    names: list[str] = field(default_factory=list)
     smoothing: float = 0.0
     axis: Axis = Axis.STEPS
     files: dict[str, MetricsFile] = field(default_factory=dict)
@@ -62,17 +62,28 @@ class _Chosen:
     def rows(self) -> dict[str, Sequence[Row]]:
         return {name: self.files[name].rows for name in self.names}
 
+    @property
+    def tables(self) -> dict[str, MetricsTable]:
+        return {name: self.files[name].table for name in self.names}
+
+    def choose(self, names: Sequence[str]) -> None:
+        """Show these runs; reads what there is of them. Blocks on the disk."""
+        for name in names:
+            self._read(name)
+        self.names = list(names)
+
     def read(self) -> bool:
         """Read what is new of every run chosen; whether anything is. Blocks on the disk."""
-        found = {run.name: run.files for run in self.catalogue}
-        news = False
-        for name in self.names:
-            if name not in self.files:
-                self.files[name] = MetricsFile(found[name].metrics)
-                news = True
-            news = self.files[name].update() or news
-            if name not in self.optima and (optimum := optimal_length(found[name])) is not None:
-                self.optima[name], news = optimum, True
+        news = [self._read(name) for name in self.names]
+        return any(news)
+
+    def _read(self, name: str) -> bool:
+        run = next(run for run in self.catalogue if run.name == name)
+        if name not in self.files:
+            self.files[name] = MetricsFile(run.files.metrics)
+        news = self.files[name].update()
+        if name not in self.optima and (optimum := optimal_length(run.files)) is not None:
+            self.optima[name], news = optimum, True
         return news
 
 
@@ -85,33 +96,34 @@ async def build(view: View) -> None:
         return
     known = {run.name for run in catalogue}
     asked = [name for name in view.query.get("runs", "").split(",") if name in known]
-    chosen = _Chosen(catalogue, (asked or first_choice(catalogue))[:MOST_RUNS])
+    chosen = _Chosen(catalogue)
+    await asyncio.to_thread(chosen.choose, (asked or first_choice(catalogue))[:MOST_RUNS])
     charts = _Charts(chosen)
     with ui.element("div").classes("card controls"):
         _controls(chosen, charts)
     charts.place()
-    await charts.refresh()
+    await charts.draw()
 
     async def follow() -> None:
         if await asyncio.to_thread(chosen.read):
-            charts.draw()
+            await charts.draw()
 
     keep_up(REFRESH_S, follow)
 
 
 def _controls(chosen: _Chosen, charts: "_Charts") -> None:
     async def choose(event: ValueChangeEventArguments[Any]) -> None:
-        chosen.names = list(event.value or [])[:MOST_RUNS]
+        await asyncio.to_thread(chosen.choose, list(event.value or [])[:MOST_RUNS])
         ui.navigate.history.replace("/curves?" + urlencode({"runs": ",".join(chosen.names)}))
-        await charts.refresh()
+        await charts.draw()
 
-    def smooth(event: ValueChangeEventArguments[Any]) -> None:
+    async def smooth(event: ValueChangeEventArguments[Any]) -> None:
         chosen.smoothing = float(event.value)
-        charts.draw()
+        await charts.draw()
 
-    def count(event: ValueChangeEventArguments[Any]) -> None:
+    async def count(event: ValueChangeEventArguments[Any]) -> None:
         chosen.axis = Axis(event.value)
-        charts.draw()
+        await charts.draw()
 
     ui.select(
         {run.name: run.name for run in chosen.catalogue},
@@ -137,6 +149,8 @@ class _Charts:
         self._chosen = chosen
         self._fixed: list[tuple[Chart, ChartCard]] = []
         self._by_kind: list[tuple[Chart, ChartCard]] = []
+        self._drawing = asyncio.Lock()
+        self._asked = 0
 
     def place(self) -> None:
         """Put the cards onto the page, empty."""
@@ -155,35 +169,40 @@ class _Charts:
                 self._phases = ChartCard("phases", "Time per phase", "seconds a step", self._csv_of_phases, "wide")
             self._fill(grid, SPEED)
 
-    async def refresh(self) -> None:
-        """Read whatever the choice needs, then draw."""
-        await asyncio.to_thread(self._chosen.read)
-        self.draw()
+    async def draw(self) -> None:
+        """Fill every chart from what was read. Of several calls at once only the last one draws."""
+        self._asked += 1
+        mine = self._asked
+        async with self._drawing:
+            if mine != self._asked:
+                return
+            self._draw_legend()
+            self._place_kinds()
+            placed = [*self._fixed, *self._by_kind]
+            # In a thread: for runs of a thousand steps this takes long enough to keep others waiting.
+            drawn = await asyncio.to_thread(lambda: [self._curve(chart) for chart, _ in placed])
+            for (_, card), options in zip(placed, drawn, strict=True):
+                card.show(options)
+            self._draw_sizes_and_phases()
 
-    def draw(self) -> None:
-        """Fill every chart from what was read."""
+    def _draw_sizes_and_phases(self) -> None:
         chosen = self._chosen
-        self._draw_legend()
-        self._place_kinds()
-        for chart, card in [*self._fixed, *self._by_kind]:
-            card.show(self._curve(chart))
         sizes = {name: counts for name, rows in chosen.rows.items() if (counts := group_sizes(rows))}
         self._sizes.show(histogram_options(sizes, chosen.colours))
         first = chosen.names[0] if chosen.names else None
-        self._phases.show(
-            phase_options({} if first is None else phase_points(chosen.rows[first], chosen.axis), chosen.axis)
-        )
+        phases = {} if first is None else phase_points(chosen.tables[first], chosen.axis)
+        self._phases.show(phase_options(phases, chosen.axis))
         self._phases.note("seconds a step" if len(chosen.names) < 2 else f"seconds a step of {first}")
 
-    def _curve(self, chart: Chart) -> dict[str, object]:
+    def _curve(self, chart: Chart) -> Options:
         chosen = self._chosen
-        pairs = [(name, rows, line) for name, rows in chosen.rows.items() for line in chart.lines]
-        lines = [points(name, rows, line, chosen.axis, chosen.smoothing) for name, rows, line in pairs]
+        pairs = [(name, table, line) for name, table in chosen.tables.items() for line in chart.lines]
+        lines = [points(name, table, line, chosen.axis, chosen.smoothing) for name, table, line in pairs]
         faint = []
         if chosen.smoothing > 0 and len(chosen.names) <= _FAINT_RUNS:
-            faint = [points(name, rows, line, chosen.axis) for name, rows, line in pairs if line is chart.lines[0]]
+            faint = [points(name, table, line, chosen.axis) for name, table, line in pairs if line is chart.lines[0]]
         levels = chosen.optima if chart.key == _LENGTH else None
-        return dict(curve_options(chart, lines, chosen.colours, axis=chosen.axis, faint=faint, levels=levels))
+        return curve_options(chart, lines, chosen.colours, axis=chosen.axis, faint=faint, levels=levels)
 
     def _section(self, title: str, charts: Sequence[Chart]) -> None:
         with chart_section(title) as grid:

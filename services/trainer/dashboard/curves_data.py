@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from services.trainer.dashboard.downsample import Floats, largest_triangles, smoothed
-from services.trainer.dashboard.metrics_file import Row, names_below, number
+from services.trainer.dashboard.metrics_file import MetricsTable, Row, names_below, number
 
 MOST_POINTS = 240
 """Points of one line that a browser is sent: about one every two pixels of a chart."""
@@ -125,43 +125,36 @@ def environment_charts(runs: Iterable[Sequence[Row]]) -> list[Chart]:
     ]
 
 
-def x_values(rows: Sequence[Row], axis: Axis) -> Floats:
+def x_values(table: MetricsTable, axis: Axis) -> Floats:
     """Where each row stands on the axis. Shape: [rows]."""
     if axis is Axis.STEPS:
-        return np.array([number(row, "version") or 0.0 for row in rows])
+        return np.nan_to_num(table.column("version"))
     if axis is Axis.ENVIRONMENT:
-        return np.array([number(row, "environment_steps_total") or 0.0 for row in rows])
-    seconds = [(number(row, "seconds_total") or 0.0) + (number(row, "seconds_checkpoint") or 0.0) for row in rows]
-    return np.cumsum(np.array(seconds)) / 3600.0
+        return np.nan_to_num(table.column("environment_steps_total"))
+    seconds = np.nan_to_num(table.column("seconds_total")) + np.nan_to_num(table.column("seconds_checkpoint"))
+    return np.cumsum(seconds) / 3600.0
 
 
 def points(
-    run: str, rows: Sequence[Row], line: Line, axis: Axis, smoothing: float = 0.0, most: int = MOST_POINTS
+    run: str, table: MetricsTable, line: Line, axis: Axis, smoothing: float = 0.0, most: int = MOST_POINTS
 ) -> Points:
     """One line, smoothed, then thinned; steps without a number are left out."""
-    x = x_values(rows, axis)
-    y = np.array([np.nan if (value := number(row, line.metric)) is None else value for row in rows])
+    y = table.column(line.metric)
     known = np.isfinite(y)
-    x, y = x[known], smoothed(y[known], smoothing)
+    x, y = x_values(table, axis)[known], smoothed(y[known], smoothing)
     kept = largest_triangles(x, y, most)
-    return Points(run, line, [(_short(x[place]), _short(y[place])) for place in kept])
+    return Points(run, line, _pairs(x[kept], y[kept]))
 
 
-def phase_points(rows: Sequence[Row], axis: Axis, most: int = MOST_POINTS) -> dict[str, list[tuple[float, float]]]:
+def phase_points(table: MetricsTable, axis: Axis, most: int = MOST_POINTS) -> dict[str, list[tuple[float, float]]]:
     """Phase → (x, seconds) of one run, at the same places for all phases so that they can be stacked.
 
     The places are those that show the whole step's time best. Phases that never took any time are left out.
     """
-    x = x_values(rows, axis)
-    seconds = {
-        phase: np.array([number(row, f"seconds_{phase}") or 0.0 for row in rows], dtype=np.float64) for phase in PHASES
-    }
-    kept = largest_triangles(x, sum(seconds.values(), np.zeros(len(rows))), most)
-    return {
-        phase: [(_short(x[place]), _short(values[place])) for place in kept]
-        for phase, values in seconds.items()
-        if values.any()
-    }
+    x = x_values(table, axis)
+    seconds = {phase: np.nan_to_num(table.column(f"seconds_{phase}")) for phase in PHASES}
+    kept = largest_triangles(x, sum(seconds.values(), np.zeros(len(table))), most)
+    return {phase: _pairs(x[kept], values[kept]) for phase, values in seconds.items() if values.any()}
 
 
 def group_sizes(rows: Sequence[Row]) -> list[int]:
@@ -181,6 +174,10 @@ def _csv_rows(run: str, rows: Sequence[Row], lines: Sequence[Line]) -> Iterable[
     for row in rows:
         values = [number(row, "version"), *(number(row, line.metric) for line in lines)]
         yield ",".join([run, *("" if value is None else f"{value:.10g}" for value in values)])
+
+
+def _pairs(x: Floats, y: Floats) -> list[tuple[float, float]]:
+    return [(_short(left), _short(right)) for left, right in zip(x.tolist(), y.tolist(), strict=True)]
 
 
 def _short(value: float) -> float:

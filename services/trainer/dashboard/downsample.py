@@ -20,16 +20,17 @@ def largest_triangles(x: Floats, y: Floats, most: int) -> NDArray[np.intp]:
         return np.arange(count, dtype=np.intp)
     # Between the first and the last point lie `most - 2` buckets; the last point is a bucket of its own.
     edges = np.append(np.linspace(1, count - 1, most - 1).astype(np.intp), count)
+    sizes = np.diff(edges)
+    mean_x = np.add.reduceat(x, edges[:-1]) / sizes
+    mean_y = np.add.reduceat(y, edges[:-1]) / sizes
     kept = np.zeros(most, dtype=np.intp)
     kept[-1] = count - 1
+    before = 0
     for place in range(1, most - 1):
-        start, end, after = edges[place - 1], edges[place], edges[place + 1]
-        before = kept[place - 1]
-        mean_x, mean_y = x[end:after].mean(), y[end:after].mean()
-        twice_area = np.abs(
-            (x[before] - mean_x) * (y[start:end] - y[before]) - (x[before] - x[start:end]) * (mean_y - y[before])
-        )
-        kept[place] = start + twice_area.argmax()
+        start, end = edges[place - 1], edges[place]
+        to_x, to_y = x[before] - mean_x[place], y[before] - mean_y[place]
+        twice_area = np.abs(to_x * (y[start:end] - y[before]) - to_y * (x[start:end] - x[before]))
+        before = kept[place] = start + twice_area.argmax()
     return kept
 
 

@@ -21,7 +21,7 @@ from shared.schemas.policy import WeightState
 from shared.service import Scope, authorization
 from shared.telemetry import without_secrets
 
-DEADLINE_S = 3.0
+DEADLINE_S = 5.0
 """For all questions to one service together."""
 
 

@@ -20,6 +20,9 @@ from shared.service import Tokens, client_token
 API = "/v1"
 """Below this everything is the API's, also the paths that it does not know."""
 
+RECONNECT_S = 30.0
+"""How long a page is kept for a browser that has lost its connection, or takes its time to make it."""
+
 CONTENT_POLICY = "; ".join(
     [
         "default-src 'self'",
@@ -60,6 +63,7 @@ class Dashboard:
             favicon=shell.icon,
             tailwind=False,
             show_welcome_message=False,
+            reconnect_timeout=RECONNECT_S,
         )
         logging.getLogger("uvicorn.error").addFilter(_WithoutConnections())
         app.router.routes.append(_BehindTheApi(app, _Guarded(self._pages)))

@@ -30,7 +30,8 @@ def _ask(service: TrainerService, job: Job, then: Callable[[], Awaitable[None]])
         dialog.close()
         await _change(cancel, service, job, then)
 
-    with ui.dialog() as dialog, ui.element("div").classes("card dialog"):
+    dialog = ui.dialog().props(f'aria-label="Cancel {job.id}?"')
+    with dialog, ui.element("div").classes("card dialog"):
         written("h2", f"Cancel {job.id}?")
         written(
             "p", "Its training stops within seconds. Checkpoints are kept, and it can be resumed from the last one."

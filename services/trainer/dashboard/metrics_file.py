@@ -6,12 +6,35 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 from pydantic import JsonValue
+
+from services.trainer.dashboard.downsample import Floats
 
 Row = Mapping[str, JsonValue]
 """The metrics of one training step; docs/gagpo.md says what each name means."""
 
 _NO_FILE = (0, 0)
+
+
+class MetricsTable:
+    """Rows by column; a column is made once, whoever asks for it."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        """``rows`` do not change any more."""
+        self.rows = rows
+        self._columns: dict[str, Floats] = {}
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.rows)
+
+    def column(self, path: str) -> Floats:
+        """The numbers at a path, NaN where there is none. Shape: [rows]."""
+        if path not in self._columns:
+            found = (number(row, path) for row in self.rows)
+            self._columns[path] = np.array([np.nan if value is None else value for value in found], dtype=np.float64)
+        return self._columns[path]
 
 
 class MetricsFile:
@@ -23,11 +46,19 @@ class MetricsFile:
         self._identity = _NO_FILE
         self._read = 0
         self._rows: list[Row] = []
+        self._table = MetricsTable([])
 
     @property
     def rows(self) -> Sequence[Row]:
         """One for each training step, in order."""
         return self._rows
+
+    @property
+    def table(self) -> MetricsTable:
+        """The rows as they are now; another one once there are more."""
+        if self._table.rows is not self._rows:
+            self._table = MetricsTable(self._rows)
+        return self._table
 
     def update(self) -> bool:
         """Read new lines; whether anything changed. Blocks on the disk.
@@ -52,7 +83,9 @@ class MetricsFile:
             return changed
         whole = new[: new.rfind(b"\n") + 1]  # a line without its end is still being written
         self._read += len(whole)
-        self._rows += [json.loads(line) for line in whole.splitlines() if line]  # with NaN, which JSON proper lacks
+        self._rows = self._rows + [
+            json.loads(line) for line in whole.splitlines() if line
+        ]  # with NaN, which JSON proper lacks
         return changed or bool(whole)
 
 

@@ -98,9 +98,9 @@ class _RunPage:
         return ChartCard(key, title, note, lambda: as_csv({self._job: self._metrics.rows}, lines))
 
     def _draw_charts(self) -> None:
-        rows = self._metrics.rows
+        table = self._metrics.table
         for chart, place in self._charts:
-            lines = [points(self._job, rows, line, Axis.STEPS) for line in chart.lines]
+            lines = [points(self._job, table, line, Axis.STEPS) for line in chart.lines]
             place.show(dict(curve_options(chart, lines, {self._job: colour(0)})))
 
     def _draw_head(self, line: JobLine) -> None:

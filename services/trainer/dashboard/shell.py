@@ -23,7 +23,7 @@ PRIMARY = "#3b76d6"
 """Of what is switched on, on light ground and on dark."""
 
 THEME_COOKIE = "gagpo_theme"
-BUILD_DEADLINE_S = 15.0
+BUILD_DEADLINE_S = 30.0
 """How long a page may take to be drawn; Redis is waited for longer elsewhere."""
 
 _STYLES = ("style.css", "credit.css")
@@ -97,6 +97,10 @@ class Shell:
                     await page.build(view)
             except ProblemError as problem:
                 notice("bad", problem.title, problem.detail)
+            except TimeoutError:
+                notice(
+                    "bad", "This took too long", "Redis or a disk is slow or away: the health page tells. Load again."
+                )
             except (RedisError, OSError) as error:
                 logger.warning("the page %s could not be drawn: %s", page.route, error)
                 notice("bad", "Redis does not answer", f"{error}\nThe health page says how to start it.")
