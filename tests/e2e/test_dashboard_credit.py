@@ -1,6 +1,7 @@
 """The credit viewer in a browser: what it shows is what the records say."""
 
 import csv
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,8 +21,11 @@ from shared.run_layout import RunFiles
 from shared.schemas.job import JobState
 from tests.browser import DEADLINE_MS, start_chromium, watched_page
 from tests.played_credit import WORDS, played_group, played_record
-from tests.processes import start_redis, start_service
+from tests.processes import REPOSITORY, start_redis, start_service
 from tests.tokenizers import write_tokenizer
+
+PICTURES = os.environ.get("GAGPO_SCREENSHOTS")
+"""Folder for the documentation's pictures."""
 
 STEPS, GROUPS = 3, 3
 expect.set_options(timeout=DEADLINE_MS)
@@ -43,6 +47,7 @@ class Viewer:
     def open(self, page: Page, run: str, step: int, group: int, at: str = "") -> None:
         page.goto(f"{self.url}/credit?run={run}&step={step}&group={group}" + (f"&at={at}" if at else ""))
         expect(page.locator(".credit-grid")).to_be_visible()
+        page.wait_for_function("window.did_handshake")
 
 
 @pytest.fixture(scope="module")
@@ -218,6 +223,20 @@ def test_other_runs_steps_and_groups_are_chosen_and_fit_a_phone(viewer: Viewer, 
         assert watched.sideways() == 0
         assert watched.axe() == []
         assert watched.faults == []
+
+
+@pytest.mark.skipif(PICTURES is None, reason="GAGPO_SCREENSHOTS names no folder for the documentation's pictures")
+def test_pictures_for_the_documentation(viewer: Viewer, chromium: Browser) -> None:
+    folder = REPOSITORY / str(PICTURES)
+    with watched_page(chromium, height=1150) as watched:
+        viewer.open(watched.page, "gagpo-run", 2, 2, at="1.3")
+        expect(watched.page.get_by_label("The open step").get_by_label("Answer")).to_be_visible()
+        watched.page.wait_for_timeout(1000)
+        watched.page.screenshot(path=folder / "credit-viewer.png")
+    with watched_page(chromium, width=390, height=844, dark=True) as watched:
+        viewer.open(watched.page, "gagpo-run", 2, 2)
+        watched.page.wait_for_timeout(1000)
+        watched.page.screenshot(path=folder / "credit-viewer-phone.png")
 
 
 def _choose(page: Page, label: str, option: str) -> None:

@@ -3,8 +3,12 @@
 import csv
 import io
 import re
+import time
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import orjson
 import pytest
 
 from services.trainer.dashboard.credit_compare import advantages_by, agreement, others_than, settings_of
@@ -17,6 +21,7 @@ from services.trainer.dashboard.credit_data import (
     group_csv,
     largest,
     open_group,
+    other_situations,
     place_of,
     shades,
     short,
@@ -24,8 +29,9 @@ from services.trainer.dashboard.credit_data import (
 )
 from services.trainer.dashboard.credit_explained import explained
 from services.trainer.server.credit_store import CreditStore
-from shared.credit_record import StoredRecord, decode_credit_record, encode_credit_record
+from shared.credit_record import StoredRecord, decode_credit_record, encode_credit_record, write_credit_record
 from shared.recipe import Recipe
+from shared.run_layout import RunFiles
 from tests.played_credit import played_group, played_record
 
 ALGORITHMS = ("gagpo", "gigpo", "grpo", "rloo", "ppo")
@@ -167,6 +173,69 @@ def test_a_group_without_signal_is_explained_as_left_out() -> None:
     group = opened(made_by, skill=1.0)
     text = " ".join(explained(group, 0, made_by.algorithm))
     assert "neither encouraged nor discouraged" in text and "not made from this step" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "Among the group's steps"),
+        ({"min_std": 50.0}, "divided by the least that counts, 50.00,"),
+        ({"spread": "mean-only"}, "Less the average A of the group's steps"),
+        ({"normalisation": "state"}, "over the steps in this state"),
+        ({"normalisation": "batch"}, "over the whole training step"),
+        ({"normalisation": "none"}, "takes it as it is"),
+        ({"trajectory_weight": 0.5}, "a term for the episode as a whole"),
+        ({"leave_one_out": True}, "as the recipe counts visits"),
+        ({"ratio": "sequence"}, "its action had become"),
+    ],
+)
+def test_an_explanation_knows_the_recipes_choices(options: dict[str, object], said: str) -> None:
+    made_by = recipe(**options)
+    group = opened(made_by)
+    row = int(np.abs(group.credit.raw).argmax())
+    if "leave_one_out" in options:
+        row = 0  # every episode begins there
+    assert said in " ".join(explained(group, row, made_by.algorithm))
+
+
+def test_steps_that_only_read_the_same_are_counted() -> None:
+    made_by = recipe()
+    played = played_group(0, 0)
+    first = played.episodes[0]
+    apart = tuple(
+        replace(step, true_state="moved" if turn == 0 else step.state_key) for turn, step in enumerate(first.steps)
+    )
+    others = [
+        replace(one, steps=tuple(replace(step, true_state=step.state_key) for step in one.steps))
+        for one in played.episodes[1:]
+    ]
+    changed = replace(played, episodes=(replace(first, steps=apart), *others))
+    record = decode_credit_record(encode_credit_record(played_record(made_by, [changed])))
+    group = open_group(CreditStore(), record, 0)
+    same = int((group.credit.states == group.credit.states[0]).sum())
+    assert other_situations(group, 0) == same - 1 >= 7
+    assert other_situations(group, group.places.row(Spot(1, 0)) or 0) == 1
+    assert other_situations(opened(made_by), 0) == 0  # true states that nobody knows are no others
+
+
+def test_a_group_of_8_by_50_steps_is_ready_in_time(tmp_path: Path) -> None:
+    made_by, files = recipe(), RunFiles(tmp_path)
+    random = np.random.default_rng(0)
+
+    def encode(text: str) -> list[int]:
+        return random.integers(0, 30_000, 600 if text.startswith("Task") else 12).tolist()
+
+    groups = [played_group(0, index, most_steps=50, skill=0.0, encode=encode) for index in range(4)]
+    assert sum(len(episode.steps) for episode in groups[0].episodes) == 400
+    write_credit_record(files.credit_record(0), played_record(made_by, groups))
+    spent = []
+    for _ in range(3):
+        start = time.process_time()
+        store = CreditStore()
+        group = open_group(store, store.record(files, 0), 0)
+        orjson.dumps(grid(group, group.credit.advantages).rows)
+        spent.append(time.process_time() - start)
+    assert min(spent) < 0.15, spent  # half of what a person may wait; the browser has the other half
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

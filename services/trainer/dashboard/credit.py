@@ -16,6 +16,7 @@ from services.trainer.dashboard.credit_data import (
     grid,
     group_csv,
     open_group,
+    other_situations,
     outcome,
     place_of,
 )
@@ -151,7 +152,10 @@ class _Viewer:
         except CreditRecordError as error:
             self._say("bad", "The credit record cannot be read", str(error))
         else:
-            await self._open_group(run, recipe, record, index, at)
+            if record.groups:
+                await self._open_group(run, recipe, record, index, at)
+            else:
+                self._say("quiet", "No groups", f"Training step {step} had none.")
 
     async def _open_group(
         self, run: Run, recipe: Recipe, record: StoredRecord, index: int | None, at: Spot | None = None
@@ -269,6 +273,7 @@ def _step_view(store: CreditStore, chosen: _Chosen, spot: Spot) -> StepView | No
         detail=cell_detail(chosen.record, opened.place, store.group, (spot.episode, spot.turn), tokenizer),
         outcome=outcome(opened.picture.rows[spot.episode]),
         sentences=explained(opened, row, chosen.recipe.algorithm),
+        other_situations=other_situations(opened, row),
         compared=[(title_of(name), float(advantages[row])) for name, advantages in chosen.compared.items()],
     )
 

@@ -146,6 +146,17 @@ def open_group(store: CreditStore, record: StoredRecord, place: int) -> OpenedGr
     return OpenedGroup(record, place, group, group_credit(record, place, group))
 
 
+def other_situations(opened: OpenedGroup, row: int) -> int:
+    """How many steps of the group are in the state of its ``row``-th step though they are known to be in another one.
+
+    A state key made of text may take different situations for the same.
+    """
+    steps = [step for episode in opened.group.episodes for step in episode.steps]
+    same = np.flatnonzero(opened.credit.states == opened.credit.states[row]).tolist()
+    truth = steps[row].true_state
+    return sum(bool(truth) and steps[place].true_state not in ("", truth) for place in same)
+
+
 def grid(opened: OpenedGroup, advantages: Floats) -> Grid:
     """The picture with these ``advantages``, of shape (S,): the recorded ones, or others."""
     limit = float(np.abs(advantages).max(initial=0.0))

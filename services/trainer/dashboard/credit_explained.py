@@ -14,6 +14,7 @@ from shared.recipe import (
     GrpoSettings,
     Normalisation,
     PpoSettings,
+    RatioKind,
     RlooSettings,
 )
 
@@ -72,7 +73,7 @@ def explained(opened: OpenedGroup, row: int, settings: AnyAlgorithm) -> list[str
                 f"Its return is G = {plain(step.step_return)}, compared with V = {plain(step.value)}: "
                 f"A = {signed(step.raw)}."
             ]
-    return [*said, _normalised(step, opened, settings), *_updated(step)]
+    return [*said, _normalised(step, opened, settings), *_updated(step, settings.ratio)]
 
 
 def _worth(step: _Step, company: _Company) -> str:
@@ -132,22 +133,48 @@ def _normalised(step: _Step, opened: OpenedGroup, settings: AnyAlgorithm) -> str
     if step.advantage == 0.0:
         return "That leaves Â = 0: this action is neither encouraged nor discouraged."
     effect = "encouraged" if step.advantage > 0 else "discouraged"
-    scope = getattr(settings, "normalisation", None)
-    raw = opened.credit.raw
-    if scope == Normalisation.GROUP:
-        among = f"Among the group's steps, whose A is {signed(float(raw.mean()))} on average and spreads by "
-        return f"{among}{plain(float(raw.std()))}, that is Â = {signed(step.advantage)}: the action is {effect}."
+    return f"{_how(step, opened, settings)} Â = {signed(step.advantage)}: the action is {effect}."
+
+
+def _how(step: _Step, opened: OpenedGroup, settings: AnyAlgorithm) -> str:
+    """How A became Â, up to where the number stands."""
     if abs(step.raw - step.advantage) < _SMALL:
-        return f"The loss takes it as it is, Â = {signed(step.advantage)}: the action is {effect}."
-    over = {Normalisation.BATCH: " over the whole training step", Normalisation.STATE: " over the steps in this state"}
-    where = over.get(scope, "") if isinstance(scope, Normalisation) else ""
-    return f"Normalised{where}, that is Â = {signed(step.advantage)}: the action is {effect}."
+        return "The loss takes it as it is,"
+    match settings:
+        case GagpoSettings(trajectory_weight=weight) if weight > 0:
+            return "Normalised, and with a term for the episode as a whole,"
+        case GrpoSettings():
+            return "Divided by the spread of the episodes' sums, that is"
+        case GigpoSettings():
+            return "Each divided by its own spread, together that is"
+        case GagpoSettings(normalisation=Normalisation.GROUP) | PpoSettings(normalisation=Normalisation.GROUP):
+            return _among_group(step, opened)
+        case GagpoSettings(normalisation=Normalisation.STATE):
+            return "Normalised over the steps in this state, that is"
+        case GagpoSettings() | PpoSettings():
+            return "Normalised over the whole training step, that is"
+        case _:
+            return "In the end that is"
 
 
-def _updated(step: _Step) -> list[str]:
+def _among_group(step: _Step, opened: OpenedGroup) -> str:
+    raw = opened.credit.raw
+    mean, spread = float(raw.mean()), float(raw.std())
+    beyond = step.raw - mean
+    if abs(beyond - step.advantage * spread) < _SMALL:
+        return f"Among the group's steps, whose A is {signed(mean)} on average and spreads by {plain(spread)}, that is"
+    if abs(beyond - step.advantage) < _SMALL:
+        return f"Less the average A of the group's steps, {signed(mean)}, that is"
+    # The group spreads by less than the recipe's floor.
+    divisor = f"and divided by the least that counts, {plain(beyond / step.advantage)}"
+    return f"Less the average A of the group's steps, {signed(mean)}, {divisor}, it is"
+
+
+def _updated(step: _Step, ratio: RatioKind) -> list[str]:
     if np.isnan(step.ratio):
         return ["The update was not made from this step."]
-    told = f"When the update last saw the step, its action had become {step.ratio:.3f} times as likely (ρ)"
+    whose = "its action had" if ratio is RatioKind.SEQUENCE else "the tokens of its action had on average"
+    told = f"When the update last saw the step, {whose} become {step.ratio:.3f} times as likely (ρ)"
     if step.clipped:
         return [f"{told}, which is beyond the clip: from there on it moved nothing."]
     return [f"{told}."]

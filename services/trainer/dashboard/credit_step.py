@@ -23,6 +23,8 @@ class StepView:
     outcome: str
     """Of its episode."""
     sentences: list[str]
+    other_situations: int
+    """Steps that only seem to be in its state."""
     compared: list[tuple[str, float]]
     """What other algorithms give it: name and Â."""
 
@@ -38,6 +40,10 @@ def draw_step(view: StepView, go_to: GoTo, close: Callable[[], None]) -> None:
             facts(_numbers(view))
         with ui.element("div"):
             _state(detail, go_to)
+            if view.other_situations:
+                seem = "was" if view.other_situations == 1 else "were"
+                told = f"{view.other_situations} of them {seem} really in another situation that reads the same."
+                written("p", told, "muted")
     written("h3", "What the policy read")
     if detail.prompt is None:
         written("p", "The observation alone: the tokenizer that the prompt was made with is gone.", "muted")
