@@ -15,7 +15,7 @@ PLACES = ("shelf 1", "drawer 1", "drawer 2", "desk 1", "cabinet 1", "sofa 1")
 THINGS = ("apple", "book", "mug")
 WORDS = (
     "Task: put the apple book mug into the . You are at in middle of room in front shelf drawer desk cabinet sofa 1 2 "
-    "see here nothing hold a and your hands empty > go to take from look dance"
+    "see here nothing hold and you your hands empty > go to take from look dance"
 )
 """Every word of the household's prompts and actions, for a tokenizer of words."""
 
