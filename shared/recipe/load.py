@@ -15,6 +15,7 @@ from shared.files import write_atomically
 from shared.recipe.environment import PromptSettings
 from shared.recipe.model import Recipe
 from shared.schemas.environment import InfoValue
+from shared.telemetry import without_secrets
 
 TomlTable = dict[str, Any]
 """What `tomllib` gives; it becomes a `Recipe` before anybody else sees it."""
@@ -179,7 +180,7 @@ def _as_written(location: tuple[int | str, ...]) -> tuple[int | str, ...]:
 
 
 def _shown(value: InfoValue) -> str:
-    text = repr(value)
+    text = without_secrets(repr(value))
     return text if len(text) <= 80 else text[:77] + "…"
 
 

@@ -75,6 +75,7 @@ def test_a_redis_that_may_evict_is_refused_by_every_service_that_keeps_something
     for done in (
         start("services.env_server", "--port", port, REDIS_URL=evicting_redis),
         start("services.orchestrator", "--follow", *SERVERS, "--port", port, REDIS_URL=evicting_redis),
+        start("services.trainer.server", "--port", port, REDIS_URL=evicting_redis),
     ):
         assert done.returncode == 2
         assert "maxmemory-policy is 'allkeys-lru'" in done.stderr
