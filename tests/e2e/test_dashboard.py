@@ -113,6 +113,7 @@ def test_curves_appear_and_move_and_can_be_taken_away(dashboard: Dashboard, chro
         assert watched.faults == []
 
 
+@pytest.mark.slow
 def test_a_job_is_cancelled_and_resumed_by_its_buttons(dashboard: Dashboard, chromium: Browser) -> None:
     job = "spare"
     dashboard.trainer.submit(dashboard.system.recipe(steps=3), job).raise_for_status()
@@ -125,7 +126,7 @@ def test_a_job_is_cancelled_and_resumed_by_its_buttons(dashboard: Dashboard, chr
         expect(line).to_contain_text("next in the queue")
         for one in (line, running):
             one.get_by_role("button", name="Cancel").click()
-            page.wait_for_timeout(500)  # it fades in
+            page.wait_for_function("document.getAnimations().length === 0")  # it fades in
             assert watched.axe() == []
             page.get_by_role("button", name="Cancel the job").click()
             expect(one.get_by_text("cancelled", exact=True)).to_be_visible()
@@ -203,6 +204,7 @@ def test_light_and_dark_are_kept(dashboard: Dashboard, chromium: Browser) -> Non
         assert watched.faults == []
 
 
+@pytest.mark.slow
 def test_runs_of_a_thousand_steps_stay_smooth(dashboard: Dashboard, chromium: Browser) -> None:
     names = [f"long-{number}" for number in range(5)]
     for number, name in enumerate(names):
@@ -216,9 +218,8 @@ def test_runs_of_a_thousand_steps_stay_smooth(dashboard: Dashboard, chromium: Br
         shown_s, opened = time.monotonic() - began, received[0]
         before, began = _points(page, "success_rate")[100][1], time.monotonic()
         slider = page.get_by_role("slider", name="Smoothing")
-        slider.focus()
-        slider.press("ArrowRight")
-        expect(page.get_by_text("Smoothing 0.02")).to_be_visible()
+        slider.click()
+        expect(page.get_by_text("Smoothing 0.00")).not_to_be_visible()
         page.wait_for_function(f"{_CHART}('success_rate').series[0].data[100][1] !== {before}")
         print(f"five runs of 1,000 steps: {opened / 1e6:.2f} MB, drawn after {shown_s:.1f} s;", end=" ")
         print(f"smoothed after {time.monotonic() - began:.1f} s and {(received[0] - opened) / 1e6:.2f} MB more")
@@ -226,6 +227,7 @@ def test_runs_of_a_thousand_steps_stay_smooth(dashboard: Dashboard, chromium: Br
         assert watched.faults == []
 
 
+@pytest.mark.slow
 def test_with_a_token_a_browser_signs_in_once(dashboard: Dashboard, chromium: Browser) -> None:
     with dashboard.system.trainer(GAGPO_TOKEN=TOKEN) as guarded, watched_page(chromium) as watched:
         page = watched.page
@@ -235,7 +237,6 @@ def test_with_a_token_a_browser_signs_in_once(dashboard: Dashboard, chromium: Br
         page.get_by_label("Token").fill("not the right token")
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("alert")).to_be_visible()
-        watched.faults.clear()  # the browser reports the refusal as an error
         page.get_by_label("Token").fill(TOKEN)
         page.get_by_role("button", name="Sign in").click()
         expect(page.get_by_role("heading", level=1, name="Health")).to_be_visible()
@@ -243,7 +244,7 @@ def test_with_a_token_a_browser_signs_in_once(dashboard: Dashboard, chromium: Br
         expect(page.locator(f"[data-job={JOB}]")).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
         expect(page).to_have_url(re.compile("/sign-in"))
-        assert watched.faults == []
+        assert all("401" in fault for fault in watched.faults), "the browser reports the refusal as an error"
         took_s = guarded.stop()
         assert took_s < 10, "an open browser does not keep the service from stopping"
 

@@ -68,7 +68,7 @@ class Shell:
         ui.colors(primary=PRIMARY)
         with ui.element("header").classes("bar"):
             self._menu()
-        with ui.element("main").classes("page"):
+        with ui.element("div").classes("page"):  # NiceGUI's own element around it is the main one
             _SubPages({page.route: self._opened(page) for page in self._pages})
 
     def _menu(self) -> None:
