@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from nicegui import app as nicegui_app
 from nicegui import ui
 from starlette.datastructures import MutableHeaders
 from starlette.routing import Match, Mount
@@ -65,6 +66,8 @@ class Dashboard:
             show_welcome_message=False,
             reconnect_timeout=RECONNECT_S,
         )
+        # Else Quasar shows a bar, which has no name for screen readers, while the pages' connection is being made.
+        nicegui_app.config.quasar_config["loadingBar"]["skipHijack"] = True
         logging.getLogger("uvicorn.error").addFilter(_WithoutConnections())
         app.router.routes.append(_BehindTheApi(app, _Guarded(self._pages)))
         if asks_for_token:
