@@ -18,6 +18,9 @@ def demo(
     recipe = configs / f"{environment}-cpu.toml"
     if not recipe.exists():
         known = ", ".join(sorted(path.name.removesuffix("-cpu.toml") for path in configs.glob("*-cpu.toml")))
+        if not known:
+            where = "run this in the project's folder, or say with --configs where its recipes are"
+            raise typer.BadParameter(f"configs = {str(configs)!r} has no recipes; {where}")
         raise typer.BadParameter(
             f"environment = {environment!r} has no demo ({recipe} is not there); there is: {known}"
         )
