@@ -15,6 +15,7 @@ from shared.schemas.environment import (
     Index,
     InfoValue,
     Message,
+    Observation,
     SessionRequest,
     StateKeyKind,
     StepLimit,
@@ -103,18 +104,11 @@ class OpenEnvStep(Message):
     """OpenEnv's clients may send it; nothing here reads it."""
 
 
-class OpenEnvSeen(Message):
+class OpenEnvSeen(Observation):
     """An observation as it travels: the fields of the REST API's answer to a step, without the reward."""
 
     session_id: str
     """The session in the REST API that is this episode."""
-    task_id: str
-    observation: str
-    admissible_actions: list[str]
-    state_key: str
-    true_state: str | None = None
-    step_index: int
-    info: dict[str, InfoValue]
     terminated: bool
     truncated: bool
 

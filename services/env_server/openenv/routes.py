@@ -22,23 +22,14 @@ from services.env_server.openenv.messages import (
     OpenEnvStep,
 )
 from services.env_server.routes import examples, health
-from services.env_server.routes.common import env_server, problems
+from services.env_server.routes.common import WORK_PROBLEMS, body_problems, env_server, problems
 from services.env_server.routes.sessions import IdempotencyKey
 from services.env_server.wire import JSON, MSGPACK, answer, given_encoding, invalid_body, read_body
 
 router = APIRouter(prefix=document.MOUNT, tags=["OpenEnv"])
 
 _UNKNOWN_ENVIRONMENT = problems(s404="unknown-environment: the detail lists those there are.")
-_BODY_PROBLEMS = problems(
-    s413="body-too-large: the body is larger than the server reads.",
-    s415="unsupported-media-type: the body is not JSON.",
-    s422="invalid-request: a field is missing, unknown, or has a wrong value; `faults` names each.",
-)
-_WORK_PROBLEMS = problems(
-    s500="environment-error, worker-crashed: the environment failed; the session is as it was.",
-    s503="at-capacity, overloaded, worker-unavailable, journal-unavailable: wait as Retry-After says, send it again.",
-    s504="deadline-exceeded: the environment took too long; the session is as it was.",
-)
+_BODY_PROBLEMS = body_problems("not JSON")
 _METHOD_NOT_FOUND = -32601
 
 _Body = TypeVar("_Body", bound=BaseModel)
@@ -60,7 +51,7 @@ def _result(example: dict[str, Any], description: str) -> dict[int | str, dict[s
     responses={
         **_result(examples.OPENENV_OPENED, "The episode's first observation"),
         **_BODY_PROBLEMS,
-        **_WORK_PROBLEMS,
+        **WORK_PROBLEMS,
         **problems(
             s404="unknown-environment, unknown-split, unknown-task.",
             s422="invalid-request; invalid-option: an option of the environment is not valid.",
@@ -80,7 +71,7 @@ async def reset(request: Request, environment: str, key: IdempotencyKey = None) 
     responses={
         **_result(examples.OPENENV_STEPPED, "What the step led to"),
         **_BODY_PROBLEMS,
-        **_WORK_PROBLEMS,
+        **WORK_PROBLEMS,
         **problems(
             s404="unknown-session, unknown-environment.",
             s409="step-conflict: the index is not next, or was taken with another action; episode-over; data-changed.",
@@ -99,7 +90,7 @@ async def step(request: Request, environment: str) -> Response:
     "/state",
     responses={
         **problems(s404="unknown-session, unknown-environment.", s409="data-changed.", s422="invalid-request."),
-        **_WORK_PROBLEMS,
+        **WORK_PROBLEMS,
     },
 )
 async def state(

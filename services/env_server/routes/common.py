@@ -32,6 +32,23 @@ def problems(**kinds: str) -> dict[int | str, dict[str, Any]]:
     }
 
 
+WORK_PROBLEMS = problems(
+    s500="environment-error, worker-crashed: the environment failed; the session is as it was.",
+    s503="at-capacity, overloaded, worker-unavailable, journal-unavailable: wait as Retry-After says, send it again.",
+    s504="deadline-exceeded: the environment took too long; the session is as it was.",
+)
+"""Of every route that has the environment do something."""
+
+
+def body_problems(unread: str) -> dict[int | str, dict[str, Any]]:
+    """The problems of a request's body; ``unread`` completes "the body is …" for a media type that is not read."""
+    return problems(
+        s413="body-too-large: the body is larger than the server reads.",
+        s415=f"unsupported-media-type: the body is {unread}.",
+        s422="invalid-request: a field is missing, unknown, or has a wrong value; `faults` names each.",
+    )
+
+
 def request_body(model: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
     """The OpenAPI ``requestBody`` of a route that reads its body by itself."""
     content = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}, "example": example}

@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from services.env_server.opening_key import KEY_PATTERN
 from services.env_server.routes import examples
-from services.env_server.routes.common import env_server, problems, request_body, result
+from services.env_server.routes.common import WORK_PROBLEMS, body_problems, env_server, problems, request_body, result
 from services.env_server.wire import answer, given_encoding, read_body, wanted_encoding
 from shared.schemas.environment import (
     SessionList,
@@ -33,16 +33,7 @@ IdempotencyKey = Annotated[
     ),
 ]
 
-_BODY_PROBLEMS = problems(
-    s413="body-too-large: the body is larger than the server reads.",
-    s415="unsupported-media-type: the body is neither JSON nor msgpack.",
-    s422="invalid-request: a field is missing, unknown, or has a wrong value; `faults` names each.",
-)
-_WORK_PROBLEMS = problems(
-    s500="environment-error, worker-crashed: the environment failed; the session is as it was.",
-    s503="at-capacity, overloaded, worker-unavailable, journal-unavailable: wait as Retry-After says, send it again.",
-    s504="deadline-exceeded: the environment took too long; the session is as it was.",
-)
+_BODY_PROBLEMS = body_problems("neither JSON nor msgpack")
 
 
 @router.post(
@@ -52,7 +43,7 @@ _WORK_PROBLEMS = problems(
     responses={
         201: result(SessionList, {"sessions": [examples.OBSERVATION]}, "The sessions, each with its first observation"),
         **_BODY_PROBLEMS,
-        **_WORK_PROBLEMS,
+        **WORK_PROBLEMS,
         **problems(s404="unknown-environment, unknown-split, unknown-task."),
         **problems(s422="invalid-request; invalid-option: an option of the environment is not valid."),
     },
@@ -74,7 +65,7 @@ async def open_sessions(request: Request, key: IdempotencyKey = None) -> Respons
     responses={
         200: result(StepResult, examples.STEP_RESULT, "What the step led to"),
         **_BODY_PROBLEMS,
-        **_WORK_PROBLEMS,
+        **WORK_PROBLEMS,
         **problems(
             s404="unknown-session.",
             s409="step-conflict: the index is not next, or was taken with another action; episode-over; data-changed.",
@@ -95,7 +86,7 @@ async def step(request: Request, session_id: SessionId) -> Response:
     responses={
         200: result(StepBatchResult, examples.STEP_BATCH_RESULT, "For each step a result or a problem, in order"),
         **_BODY_PROBLEMS,
-        **_WORK_PROBLEMS,
+        **WORK_PROBLEMS,
     },
 )
 async def steps(request: Request) -> Response:
@@ -114,7 +105,7 @@ async def steps(request: Request) -> Response:
     responses={
         200: result(SessionState, examples.SESSION_STATE, "The session as it is now"),
         **problems(s404="unknown-session.", s409="data-changed."),
-        **_WORK_PROBLEMS,
+        **WORK_PROBLEMS,
     },
 )
 async def state(request: Request, session_id: SessionId) -> Response:
