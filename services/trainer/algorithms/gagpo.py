@@ -14,6 +14,11 @@ from services.trainer.algorithms.normalising import normalised, without_rounding
 from shared.recipe import AdvantageKind, GagpoSettings, Normalisation, Spread, Visits
 
 
+def gae_lambda(settings: GagpoSettings) -> float:
+    """λ of equation 4: one-step TD and the Monte-Carlo advantage are GAE's two ends."""
+    return {AdvantageKind.GAE: settings.lam, AdvantageKind.TD: 0.0, AdvantageKind.MC: 1.0}[settings.advantage]
+
+
 class Gagpo:
     """GAGPO with the choices of its recipe table."""
 
@@ -21,8 +26,7 @@ class Gagpo:
         """``min_std`` is the floor of the normalising divisor, in units of the shaped reward; groups scale it."""
         self.settings = settings
         self.min_std = None if settings.spread is Spread.MEAN_ONLY else min_std
-        # One-step TD and the Monte-Carlo advantage are GAE's two ends.
-        self.lam = {AdvantageKind.GAE: settings.lam, AdvantageKind.TD: 0.0, AdvantageKind.MC: 1.0}[settings.advantage]
+        self.lam = gae_lambda(settings)
 
     @property
     def loss(self) -> LossKind:

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from services.trainer.algorithms.gagpo import gae_lambda
 from services.trainer.dashboard.credit_data import OpenedGroup, plain, signed
 from shared.credit_record import CreditNumbers
 from shared.recipe import (
-    AdvantageKind,
     AnyAlgorithm,
     GagpoSettings,
     GigpoSettings,
@@ -56,7 +56,7 @@ def explained(opened: OpenedGroup, row: int, settings: AnyAlgorithm) -> list[str
     step, company = _step(opened, row), _company(opened, row)
     match settings:
         case GagpoSettings():
-            said = [_worth(step, company), *_bootstrapped(step, settings.gamma, _lam(settings), "is worth")]
+            said = [_worth(step, company), *_bootstrapped(step, settings.gamma, gae_lambda(settings), "is worth")]
         case GigpoSettings():
             said = _two_levels(step, company, settings)
         case GrpoSettings():
@@ -213,7 +213,3 @@ def _company(opened: OpenedGroup, row: int) -> _Company:
         steps=len(returns),
         mean_return=float(returns.mean()),
     )
-
-
-def _lam(settings: GagpoSettings) -> float:
-    return {AdvantageKind.GAE: settings.lam, AdvantageKind.TD: 0.0, AdvantageKind.MC: 1.0}[settings.advantage]
