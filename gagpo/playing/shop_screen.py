@@ -6,8 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gagpo.playing.screen import experts_steps, verdict
-from gagpo.playing.shop_page import Buttons, Clickable, Line, Listed, page_lines
 from shared.schemas.environment import InfoValue, Observation, StepResult
+from shared.shop_page import Buttons, Clickable, Line, Listed, page_lines
 
 _MARK = "✓"
 _PRICE_COLUMN = 18

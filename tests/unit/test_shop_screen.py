@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from gagpo.playing.shop_page import Buttons, Clickable, Listed, page_lines
 from gagpo.playing.shop_screen import ShopScreen
 from shared.schemas.environment import InfoValue, Observation, StepResult
+from shared.shop_page import Buttons, Clickable, Listed, page_lines
 from tests.webshop_world import recorded_episodes
 
 RESULTS = """Instruction:

@@ -1,4 +1,7 @@
-"""WebShop's rich pages for a person: long lists on few lines, everything that can be clicked numbered."""
+"""WebShop's rich pages for a person: long lists on few lines, everything that can be clicked numbered.
+
+The terminal and the dashboard draw them, each in its own way.
+"""
 
 import re
 from collections.abc import Sequence
