@@ -205,6 +205,9 @@ class WorkerSlot:
         return answer
 
     def _write(self, current: _Process, call: Call) -> None:
+        """Send a call, but to a worker that has just died: whoever waits hears of the loss from `_serve`."""
+        if current.writer.is_closing():
+            return
         payload = self._encoder.encode(call)
         current.writer.write(FRAME_HEADER.pack(len(payload)) + payload)
 
