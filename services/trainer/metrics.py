@@ -113,6 +113,7 @@ def _group_metrics(stats: GroupStats) -> Metrics:
         "task_type_success": dict(stats.task_type_success),
         "mean_score": stats.mean_score,
         "mean_episode_length": stats.mean_episode_length,
+        **_optimum_metrics(stats),
         "mean_reward": stats.mean_reward,
         "mean_return": stats.mean_return,
         "invalid_action_share": stats.invalid_action_share,
@@ -131,6 +132,10 @@ def _group_metrics(stats: GroupStats) -> Metrics:
         "advantage_beyond_one": credit.advantage_beyond_one,
         "all_fail_weight": credit.all_fail_weight,
     }
+
+
+def _optimum_metrics(stats: GroupStats) -> Metrics:
+    return {} if stats.length_over_optimum is None else {"length_over_optimum": stats.length_over_optimum}
 
 
 def _size_name(place: int) -> str:

@@ -12,7 +12,7 @@ from services.trainer.algorithms.diagnostics import CreditDiagnostics, diagnose
 from services.trainer.batching import Samples, make_samples
 from services.trainer.rewards import Rewards
 from services.trainer.value_samples import Judged, ValueSamples, value_samples
-from shared.trajectory import EpisodeEnd, Group, Step
+from shared.trajectory import Episode, EpisodeEnd, Group, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,8 @@ class GroupStats:
     task_type_success: dict[str, float]
     mean_score: float
     mean_episode_length: float
+    length_over_optimum: float | None
+    """Mean over episodes won of their steps over the expert's; None where no such episode's optimum is known."""
     mean_reward: float
     """Mean over episodes of the sum of shaped rewards."""
     mean_return: float
@@ -123,12 +125,18 @@ def group_stats(groups: Sequence[Group], credits: Sequence[GroupCredit], rewards
         task_type_success={kind: _mean(won) for kind, won in sorted(by_type.items())},
         mean_score=_mean([episode.score for episode in episodes]),
         mean_episode_length=_mean([len(episode.steps) for episode in episodes]),
+        length_over_optimum=_length_over_optimum(episodes),
         mean_reward=sum(rewards.total(group) for group in groups) / max(len(episodes), 1),
         mean_return=_mean([value for credit in credits for value in credit.first_returns()]),
         invalid_action_share=_mean([not step.valid_action for step in steps]),
         truncated_share=_mean([episode.end is not EpisodeEnd.TERMINATED for episode in episodes]),
         credit=diagnose(credits, failed),
     )
+
+
+def _length_over_optimum(episodes: Sequence[Episode]) -> float | None:
+    ratios = [len(one.steps) / one.optimal_steps for one in episodes if one.won and one.optimal_steps]
+    return _mean(ratios) if ratios else None
 
 
 def _trained(groups: Sequence[Group], credits: Sequence[GroupCredit]) -> Bools:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from services.trainer.algorithms import make_algorithm
-from services.trainer.metrics import Phases, step_metrics
+from services.trainer.metrics import Metrics, Phases, step_metrics
 from services.trainer.rewards import Rewards
 from services.trainer.step_data import StepData, assemble
 from services.trainer.update import UpdateStats
@@ -35,6 +35,10 @@ def recipe(tmp_path: Path) -> Recipe:
 
 def data_of(recipe: Recipe, groups: list[Group], version: int = 0) -> StepData:
     return assemble(groups, make_algorithm(recipe), Rewards(recipe), version)
+
+
+def metrics_of(recipe: Recipe, groups: list[Group]) -> Metrics:
+    return step_metrics(0, data_of(recipe, groups), UpdateStats(), None, 0, 0, Phases())
 
 
 def at_the_beach(group: Group) -> Group:
@@ -90,15 +94,29 @@ def test_statistics_of_each_environment_are_those_of_its_groups_alone(recipe: Re
 
 
 def test_metrics_of_each_environment_have_tags_of_their_own(recipe: Recipe) -> None:
-    data = data_of(recipe, [training_group(0, 0, won=False), at_the_beach(training_group(0, 1, won=True))])
-    metrics = step_metrics(0, data, UpdateStats(), None, 0, 0, Phases())
-    tags = scalars(metrics)
+    groups = [training_group(0, 0, won=False), at_the_beach(training_group(0, 1, won=True))]
+    tags = scalars(metrics_of(recipe, groups))
     assert tags["environments/maze/success_rate"] == 0.0
     assert tags["environments/beach/success_rate"] == 1.0
     assert tags["success_rate"] == 0.5
     assert tags["environments/beach/task_type_success/dig"] == 1.0
     for name in ("mean_score", "mean_return", "groups_all_fail", "advantage_iqr", "hidden_state_share"):
         assert {name, f"environments/maze/{name}", f"environments/beach/{name}"} <= tags.keys()
+
+
+def test_length_over_the_optimum_is_of_won_episodes_whose_optimum_is_known(recipe: Recipe) -> None:
+    base = training_group(0, 0).episodes[0]
+    two, four = base.steps[:1] * 2, base.steps[:1] * 4
+    episodes = [
+        replace(base, steps=four, won=True, optimal_steps=2),
+        replace(base, steps=two, won=True, optimal_steps=2),
+        replace(base, steps=four, won=False, optimal_steps=1),
+        replace(base, steps=four, won=True, optimal_steps=None),
+    ]
+    group = Group(0, 0, "maze", "t", "walk", tuple(episodes))
+    assert metrics_of(recipe, [group])["length_over_optimum"] == pytest.approx((2.0 + 1.0) / 2)
+    unknown = replace(group, episodes=tuple(episodes[2:]))
+    assert "length_over_optimum" not in metrics_of(recipe, [unknown])
 
 
 def test_observations_and_true_states_reach_the_credit(recipe: Recipe) -> None:

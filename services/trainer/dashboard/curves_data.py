@@ -70,6 +70,7 @@ LEARNING = (
     single("success_rate", "Success", "share of episodes won", whole=True),
     single("mean_score", "Score", "the environment's own grade"),
     single("mean_episode_length", "Length", "steps; dotted: the expert's"),
+    single("length_over_optimum", "Length ÷ optimum", "of episodes won; needs option expert"),
     single("mean_reward", "Reward", "of an episode, shaped"),
 )
 UPDATE = (
