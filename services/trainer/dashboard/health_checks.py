@@ -22,6 +22,9 @@ from shared.service.binding import is_loopback
 NEARLY_FULL = 0.9
 LITTLE_DISK_BYTES = 2 * 1024**3
 
+ENV_SERVER = ("env-server", "python -m services.env_server --port {port}")
+"""An env server's container, and the command that starts one without."""
+
 
 class Weight(StrEnum):
     """How bad it is."""
@@ -81,9 +84,7 @@ def _trainer(trainer: TrainerReport) -> Iterator[Finding]:
 
 
 def _env(env: EnvReport) -> Iterator[Finding]:
-    yield from _server(
-        env, "env server", "env-server", "python -m services.env_server --port {port}", Scope.ENVIRONMENTS
-    )
+    yield from _server(env, "env server", *ENV_SERVER, Scope.ENVIRONMENTS)
     if env.error is None and env.workers_ready < env.workers and env.not_ready is None:
         what = f"{env.workers - env.workers_ready} of {env.workers} workers of {env.url} are not ready."
         yield Finding("env server", Weight.HURTS, what, "wait: lost workers are replaced; its log says why they were")
@@ -129,16 +130,25 @@ def _orchestrator(one: OrchestratorReport, report: SystemReport) -> Iterator[Fin
 
 
 def _server(server: ServerReport, name: str, container: str, command: str, scope: Scope) -> Iterator[Finding]:
-    start = command.format(port=urlsplit(server.url).port or 80) if _here(server.url) else _compose(container)
+    start = start_command(server.url, container, command)
     if server.status in (401, 403):
         what = f"The {name} at {server.url} refuses this service's token."
-        remedy = f"give both the same {scope.variable} (or GAGPO_TOKEN), then start them again"
-        yield Finding(name, Weight.STOPS, what, remedy)
+        yield Finding(name, Weight.STOPS, what, same_token(scope))
     elif server.error is not None:
         yield Finding(name, Weight.STOPS, f"The {name} at {server.url} does not answer: {server.error}.", start)
     elif server.not_ready is not None:
         what = f"The {name} at {server.url} is not ready: {server.not_ready}"
         yield Finding(name, Weight.STOPS, what, "wait a moment if it just started; its log says more")
+
+
+def start_command(url: str, container: str, command: str) -> str:
+    """What starts a service that should be at ``url``: ``command`` on this machine, else its container."""
+    return command.format(port=urlsplit(url).port or 80) if _here(url) else _compose(container)
+
+
+def same_token(scope: Scope) -> str:
+    """What lets this service in at another one."""
+    return f"give both the same {scope.variable} (or GAGPO_TOKEN), then start them again"
 
 
 def _again(server: ServerReport, container: str) -> str:

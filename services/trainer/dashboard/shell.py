@@ -26,7 +26,7 @@ THEME_COOKIE = "gagpo_theme"
 BUILD_DEADLINE_S = 30.0
 """How long a page may take to be drawn; Redis is waited for longer elsewhere."""
 
-_STYLES = ("style.css", "credit.css", "episode.css")
+_STYLES = ("style.css", "credit.css", "episode.css", "play.css")
 _ICON = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><rect width="32" height="32" rx="7" fill="#1f5fbf"/>'
     '<path d="M6 23 L12 16 L17 19 L26 8" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" '
