@@ -3,12 +3,16 @@
 from dataclasses import dataclass
 
 from nicegui import ui
-from nicegui.elements.mixins.text_element import TextElement
 
 from services.trainer.dashboard.parts import Tone, chip, written
 
 _FOLLOW = 120
 """Pixels. A reader who has scrolled up by more than that is not taken back to the newest turn."""
+
+
+_LONG = 1000
+"""Characters. A longer observation, such as a page of a shop, is folded to its beginning."""
+_BEGINNING = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,5 +90,10 @@ def _marks(turn: ShownTurn) -> None:
         written("span", f"version {turn.version}", "muted small numbers")
 
 
-def _observation(text: str) -> TextElement:
-    return written("pre", text, "turn-observation")
+def _observation(text: str) -> None:
+    if len(text) <= _LONG:
+        written("pre", text, "turn-observation")
+        return
+    with ui.element("details").classes("turn-long"):
+        written("summary", text[:_BEGINNING].rstrip() + " …", "turn-observation")
+        written("pre", text, "turn-observation")
