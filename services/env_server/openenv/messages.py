@@ -1,6 +1,6 @@
 """What OpenEnv's clients send and expect, as facts of its protocol: the fields' names are OpenEnv's or the REST API's.
 
-Sources: the types and the server of the package ``openenv-core`` 0.3, and of its successor ``openenv`` 0.10.
+Sources: the types and the server of the package ``openenv`` 0.10, and of ``openenv-core`` 0.3, which it follows.
 """
 
 import secrets
