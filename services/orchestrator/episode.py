@@ -1,6 +1,6 @@
 """One episode of the policy servers: prompt, sample, step, until the environment or a limit ends it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,14 +24,24 @@ class EpisodePlayer:
         self._environments = environments
         self._sampler = Sampler(policy, prompts, sampling)
 
-    async def play(self, session: Session, least_version: int, seeds: "TurnSeeds") -> Episode:
-        """Play a fresh session to its end; every token is of ``least_version`` or newer.
+    async def play(
+        self,
+        session: Session,
+        least_version: int,
+        seeds: "TurnSeeds",
+        on_turn: "Callable[[Turn[SampledMove]], None]",
+    ) -> Episode:
+        """Play a fresh session to its end, and tell ``on_turn`` of each turn; tokens are of ``least_version`` or newer.
 
         Raises `ServerProblemError` or `ServerUnavailableError` when it cannot be finished, and `PromptTooLongError`
         when not even the first prompt fits.
         """
         actor = self._sampler.start(session.first, least_version, seeds)
-        return _episode(await play_turns(self._environments, session, actor))
+        return _episode(await play_turns(self._environments, session, actor, on_turn))
+
+    def written(self, move: "SampledMove") -> str:
+        """All that the policy wrote for a move."""
+        return self._sampler.prompts.answer_text(move.sampled.token_ids)
 
 
 class TurnSeeds:

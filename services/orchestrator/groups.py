@@ -11,6 +11,7 @@ from services.orchestrator.environments import EnvironmentPool, Session
 from services.orchestrator.episode import EpisodePlayer, TurnSeeds
 from services.orchestrator.http import ServerProblemError, ServerUnavailableError
 from services.orchestrator.metrics import OrchestratorMetrics
+from services.orchestrator.telling import EpisodePlace, EpisodeTeller
 from shared.prompting import PromptTooLongError
 from shared.recipe import EnvironmentSettings
 from shared.trajectory import Episode, Group
@@ -48,6 +49,7 @@ class GroupMaker:
         environments: EnvironmentPool,
         players: Mapping[str, EpisodePlayer],
         metrics: OrchestratorMetrics,
+        teller: EpisodeTeller,
         *,
         group_size: int,
         concurrency: int,
@@ -60,6 +62,7 @@ class GroupMaker:
         self._environments = environments
         self._players = players
         self._metrics = metrics
+        self._teller = teller
         self._group_size = group_size
         self._retries = retries
         self._seed = seed
@@ -109,19 +112,21 @@ class GroupMaker:
                     await asyncio.sleep(_RETRY_PAUSE_S * attempt)
                 try:
                     session = await (opened.session(place) if attempt == 0 else opened.replacement())
-                    seeds = TurnSeeds(self._seed, order.step, order.index, place, attempt)
-                    return await self._play(order, session, seeds)
+                    return await self._play(order, session, EpisodePlace(order.step, order.index, place, attempt))
                 except EPISODE_FAILURES as error:
                     failure = f"episode {place} failed {attempt + 1} times, last: {error}"
                     logger.warning(failure, extra={"episode": place})
             raise GroupLostError(failure)
 
-    async def _play(self, order: GroupOrder, session: Session, seeds: TurnSeeds) -> "_Played":
-        started = time.monotonic()
+    async def _play(self, order: GroupOrder, session: Session, place: EpisodePlace) -> "_Played":
+        started, name = time.monotonic(), order.environment.name
+        player = self._players[name]
+        seeds = TurnSeeds(self._seed, place.step, place.group, place.member, place.attempt)
         self._metrics.episodes_in_flight.inc()
         try:
-            player = self._players[order.environment.name]
-            episode = await player.play(session, order.least_version, seeds)
+            with self._teller.episode(place, name, session.first, player.written) as told:
+                episode = await player.play(session, order.least_version, seeds, told.add)
+                told.finish(episode)
             return _Played(session, episode, started, time.monotonic())
         finally:
             self._metrics.episodes_in_flight.dec()

@@ -10,7 +10,8 @@ from services.orchestrator.settings import OrchestratorSettings
 from services.orchestrator.setup import ServerSets, open_players, task_sources
 from services.orchestrator.status import Progress
 from services.orchestrator.task_order import TaskOrder
-from shared.buffer import AsyncEventWriter, AsyncJobChannel, GroupLeases, GroupWriter
+from services.orchestrator.telling import EpisodeTeller
+from shared.buffer import AsyncEventWriter, AsyncJobChannel, GroupLeases, GroupWriter, TurnWriter
 from shared.recipe import Recipe
 from shared.schemas.job import JobState
 from shared.telemetry import log_context
@@ -40,11 +41,14 @@ async def serve_job(
         stack.push_async_callback(channel.close)
         events = AsyncEventWriter(redis_url, job)
         stack.push_async_callback(events.close)
+        teller = EpisodeTeller(TurnWriter(redis_url, job))
+        await stack.enter_async_context(teller.running())
         players = await stack.enter_async_context(open_players(recipe, sets, of_job=channel.holds_weights))
         maker = GroupMaker(
             players.environments,
             players.by_environment,
             metrics,
+            teller,
             group_size=rollout.group_size,
             concurrency=rollout.concurrency,
             retries=rollout.episode_retries,

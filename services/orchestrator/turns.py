@@ -1,6 +1,6 @@
 """The loop of an episode: act, step, until the environment, a limit or the policy ends it. Who acts is left open."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -87,10 +87,17 @@ class PlayedEpisode(Generic[MoveKind]):
         return kind if isinstance(kind, str) else ""
 
 
+def _unheard(turn: Turn[MoveKind]) -> None:
+    """Where nobody wants to hear of turns."""
+
+
 async def play_turns(
-    environments: EnvironmentPool, session: Session, actor: Actor[MoveKind]
+    environments: EnvironmentPool,
+    session: Session,
+    actor: Actor[MoveKind],
+    on_turn: Callable[[Turn[MoveKind]], None] = _unheard,
 ) -> PlayedEpisode[MoveKind]:
-    """Play a fresh session to its end.
+    """Play a fresh session to its end; ``on_turn`` hears of each turn.
 
     Raises what the actor and the env servers raise; `PromptTooLongError` only when not even the first prompt fits: an
     episode of no steps would teach nothing and hide a wrong setting.
@@ -108,6 +115,7 @@ async def play_turns(
             return PlayedEpisode(session.first, turns, EpisodeEnd.GAVE_UP)
         after = await environments.step(session, move.action, now.step_index)
         turns.append(Turn(now, move, after))
+        on_turn(turns[-1])
         if after.terminated:
             return PlayedEpisode(session.first, turns, EpisodeEnd.TERMINATED)
         if after.truncated:

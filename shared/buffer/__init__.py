@@ -9,6 +9,7 @@ from shared.buffer.job_records import IllegalTransitionError, JobConflictError, 
 from shared.buffer.jobs import AsyncJobStore, JobStore
 from shared.buffer.keys import JobKeys
 from shared.buffer.leases import GroupLeases, GroupPlace
+from shared.buffer.live import Told, TurnReader, TurnWriter
 
 __all__ = [
     "AsyncEventReader",
@@ -33,6 +34,9 @@ __all__ = [
     "JobNotOverError",
     "JobStore",
     "ReleasedStepError",
+    "Told",
+    "TurnReader",
+    "TurnWriter",
     "UnknownJobError",
     "check_eviction_policy",
     "check_redis",

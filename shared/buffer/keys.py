@@ -91,6 +91,16 @@ class JobKeys:
         return self._key("makers")
 
     @property
+    def watched(self) -> str:
+        """Who came last to watch the job's episodes; expires by itself unless a watcher renews it."""
+        return self._key("watched")
+
+    @property
+    def turns(self) -> str:
+        """Stream of running episodes' turns, trimmed; only while somebody watches, and soon gone afterwards."""
+        return self._key("turns")
+
+    @property
     def lasting(self) -> list[str]:
         """All of them but the figures, which expire by themselves; the state first."""
         return [
@@ -106,6 +116,8 @@ class JobKeys:
             self.weights,
             self.leases,
             self.makers,
+            self.watched,
+            self.turns,
         ]
 
     def figures(self, step: int) -> str:
