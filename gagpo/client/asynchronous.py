@@ -23,12 +23,14 @@ from gagpo.client.following import (
     Patience,
     Reconnecting,
     Stream,
+    TurnStream,
     events_in,
 )
 from gagpo.client.server import find_server
 from shared.schemas.credit import CellDetail, GroupCredit, StepCredit
 from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
+from shared.schemas.turns import LiveRecord
 
 
 class AsyncClient:
@@ -113,6 +115,10 @@ class AsyncClient:
     def watch(self, job: str, after: str | None = None) -> AsyncIterator[JobEvent]:
         """As `Client.watch`."""
         return self._follow(job, EventStream(job, after))
+
+    def follow_turns(self, job: str) -> AsyncIterator[LiveRecord]:
+        """As `Client.follow_turns`."""
+        return self._follow(job, TurnStream(job))
 
     async def logs(self, job: str, tail: int = 200) -> str:
         """As `Client.logs`."""

@@ -23,12 +23,14 @@ from gagpo.client.following import (
     Patience,
     Reconnecting,
     Stream,
+    TurnStream,
     events_in,
 )
 from gagpo.client.server import find_server
 from shared.schemas.credit import CellDetail, GroupCredit, StepCredit
 from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import Checkpoint, Job, JobDetail, JobEvent
+from shared.schemas.turns import LiveRecord
 
 
 class Client:
@@ -126,6 +128,14 @@ class Client:
         Begins behind the event ``after``, or with the oldest that the server keeps.
         """
         return self._follow(job, EventStream(job, after))
+
+    def follow_turns(self, job: str) -> Iterator[LiveRecord]:
+        """Running episodes turn by turn, until the job is over; lost connections are made again.
+
+        Begins with what is being played now, each episode from its first turn. `shared.live_episodes.LiveEpisodes` adds
+        the records up to episodes.
+        """
+        return self._follow(job, TurnStream(job))
 
     def logs(self, job: str, tail: int = 200) -> str:
         """The last lines of what the job's training processes have written."""

@@ -15,7 +15,9 @@ from pydantic import JsonValue, TypeAdapter
 
 from gagpo.client.calls import job_path
 from gagpo.client.errors import JobError, refusal, unreachable
+from shared.live_episodes import Unrepeated
 from shared.schemas.job import JobEvent
+from shared.schemas.turns import LiveRecord, live_record
 
 log = logging.getLogger(__name__)
 
@@ -149,6 +151,27 @@ class EventStream(_Resumable):
             return None
         self._advance(sse)
         return JobEvent(id=sse.id, kind=sse.event, payload=_PAYLOAD.validate_json(sse.data))
+
+
+class TurnStream:
+    """``GET /v1/jobs/{id}/turns``: begins anew with each connection, so what was told already is passed over."""
+
+    def __init__(self, job: str) -> None:
+        """Begins with what is being played now."""
+        self.path = job_path(job, "turns")
+        self._unrepeated = Unrepeated()
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Headers of the next connection."""
+        return {"accept": "text/event-stream", "cache-control": "no-store"}
+
+    def take(self, sse: ServerSentEvent) -> LiveRecord | None:
+        """The record."""
+        if not sse.data:
+            return None
+        record = live_record.validate_json(sse.data)
+        return record if self._unrepeated.takes(record) else None
 
 
 class LogStream(_Resumable):

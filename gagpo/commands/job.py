@@ -13,7 +13,7 @@ from gagpo.commands.credit_output import group_text, step_text
 from gagpo.commands.errors import plain_errors
 from gagpo.commands.job_output import byte_bar, job_list, job_text
 from gagpo.training.outcome import outcome_lines
-from gagpo.watching import LineView, LiveView, Standing, View, outcome_line
+from gagpo.watching import AllEpisodes, LineView, LiveView, OneEpisode, Standing, View, outcome_line
 from shared.recipe import load_document, load_recipe
 from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import JobList, JobState
@@ -95,6 +95,28 @@ def watch(job: JobId, server: Server = None) -> None:
     """
     with _client(server) as client:
         _watch(client, job)
+
+
+@app.command()
+def turns(
+    job: JobId,
+    server: Server = None,
+    every: Annotated[bool, typer.Option("--all", help="A line for each turn of every running episode.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of the API's JSON for each record.")] = False,
+) -> None:
+    """Watch episodes turn by turn while they are played: what is seen, what the policy does, what comes of it.
+
+    Shows one episode from its beginning to its end, then the newest one that is being played. A queued job is waited
+    for. Ctrl-C leaves the job running. Of a job that is over, see: gagpo job credit JOB --group G
+    """
+    view = AllEpisodes(out) if every else OneEpisode(out)
+    with _client(server) as client, plain_errors(f"The job goes on. Look again with: gagpo job turns {job}"):
+        for record in client.follow_turns(job):
+            if as_json:
+                out.print(record.model_dump_json(), markup=False)
+            else:
+                view.show(record)
+        err.print(f"{job} is over: nothing is played for it any more", markup=False)
 
 
 @app.command()

@@ -3,6 +3,17 @@
 from gagpo.watching.lines import LineView, first_line, outcome_line
 from gagpo.watching.live import LiveView
 from gagpo.watching.standing import Standing, TrainedStep
+from gagpo.watching.turns import AllEpisodes, OneEpisode
 from gagpo.watching.view import View
 
-__all__ = ["LineView", "LiveView", "Standing", "TrainedStep", "View", "first_line", "outcome_line"]
+__all__ = [
+    "AllEpisodes",
+    "LineView",
+    "LiveView",
+    "OneEpisode",
+    "Standing",
+    "TrainedStep",
+    "View",
+    "first_line",
+    "outcome_line",
+]

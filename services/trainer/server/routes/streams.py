@@ -1,4 +1,4 @@
-"""What a job says while it runs: its events, and its log."""
+"""What a job says while it runs: its events, its episodes turn by turn, and its log."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from fastapi.responses import PlainTextResponse
 from services.trainer.server.log_file import BLOCK_BYTES, read_from, tail_start, whole_lines
 from services.trainer.server.service import TrainerService, trainer
 from services.trainer.server.sse import HEARTBEAT, sse, sse_response
-from shared.buffer import AsyncEventReader
+from shared.buffer import AsyncEventReader, TurnReader
 from shared.schemas.job import Job
 
 router = APIRouter(prefix="/v1/jobs/{job_id}", tags=["following"])
@@ -46,6 +46,20 @@ async def events(
         finally:
             await reader.close()
     return sse_response(_events(service, job.id, position))
+
+
+@router.get("/turns")
+async def turns(job_id: str, service: Service) -> Response:
+    """The job's running episodes, turn by turn, as server-sent events: ``began``, ``turn`` and ``ended``.
+
+    Begins with what is being played now, each episode from its first turn, and with what ended within the last minute;
+    each record comes once. The job counts as watched while this is open: orchestrators tell turns only then. A job that
+    waits for its turn is waited for; the stream ends when the job is over, and then 204 says that nothing is played.
+    """
+    job = await service.job(job_id)
+    if job.state.over:
+        return Response(status_code=_NO_CONTENT)
+    return sse_response(_turns(service, job.id))
 
 
 @router.get("/logs", response_class=PlainTextResponse)
@@ -83,6 +97,25 @@ async def _events(service: TrainerService, job: str, position: str) -> AsyncIter
                 for event in batch:
                     yield sse(event.id, event.kind, orjson.dumps(event.payload).decode())
                     position = event.id
+                if batch:
+                    continue
+                if over:
+                    return
+                yield HEARTBEAT
+    finally:
+        await reader.close()
+
+
+async def _turns(service: TrainerService, job: str) -> AsyncIterator[bytes]:
+    reader = TurnReader(service.settings.redis_url, job)
+    try:
+        with service.metrics.streams.track_inprogress():
+            while True:
+                state = await service.store.state(job)
+                over = state is None or state.over
+                batch = await reader.read(0.0 if over else service.settings.heartbeat_s)
+                for one in batch:
+                    yield sse(one.id, one.record.kind, one.record.model_dump_json())
                 if batch:
                     continue
                 if over:
