@@ -16,6 +16,7 @@ from gagpo.evaluating.request import EvaluationRequest, make_spec, wanted_names
 from gagpo.evaluating.servers import EvaluationServers, check_weights
 from gagpo.stack.servers import module_argv
 from gagpo.training.tasks import data_folders
+from shared.exit_status import how_it_ended
 from shared.files import write_atomically
 from shared.recipe import Recipe
 from shared.schemas.evaluation import EvaluationReport, EvaluationSpec, ServedPolicy
@@ -89,4 +90,4 @@ def _play(servers: EvaluationServers, folder: EvaluationFolder, env_url: str, po
     ]
     code = servers.run(argv, output=subprocess.DEVNULL)  # its last line is told here as a table
     if code != 0:
-        raise EvaluationError(f"the evaluation ended with exit code {code}; its message is above")
+        raise EvaluationError(f"the evaluation {how_it_ended(code)}; its message is above")

@@ -14,6 +14,7 @@ from typing import Self
 import httpx
 
 from shared.child_process import die_with_parent
+from shared.exit_status import how_it_ended
 from shared.telemetry import readable
 
 _KILL_DEADLINE_S = 12.0
@@ -130,19 +131,9 @@ class ProcessGroup:
     def _last_words(self, child: _Child) -> str:
         lines = child.log.read_text(errors="replace").splitlines()[-12:]
         code = child.process.poll()
-        ended = "is running" if code is None else f"ended with exit code {code}{_why(code)}"
+        ended = "is running" if code is None else how_it_ended(code)
         said = [f"  {part}" for line in lines for part in readable(line).splitlines()]
         return "\n".join([f"{child.spec.name} {ended}; the end of {child.log}:", *said])
-
-
-def _why(code: int) -> str:
-    """What an exit code alone gives away: a process that was killed has no last words."""
-    if code not in (-signal.SIGKILL, 128 + signal.SIGKILL):
-        return ""
-    return (
-        " (SIGKILL: somebody killed it, most often the system when memory runs out, which `dmesg` tells; "
-        "gagpo plan RECIPE says how much a recipe takes)"
-    )
 
 
 def _answers(url: str) -> bool:

@@ -12,6 +12,7 @@ from gagpo.training.records import read_metrics
 from gagpo.training.run_folder import RunFolder
 from gagpo.training.summary import Summary, summarise
 from shared.buffer import EventReader
+from shared.exit_status import how_it_ended
 from shared.recipe import Recipe
 from shared.schemas.evaluation import EvaluationReport
 
@@ -30,7 +31,7 @@ def evaluate(servers: LocalServers, recipe_file: Path, out: Path, label: str | N
             errors.seek(0)
             said = errors.read().decode(errors="replace").strip()
     if code != 0:
-        raise ServiceDiedError(f"the evaluation ended with exit code {code}; {said}")
+        raise ServiceDiedError(f"the evaluation {how_it_ended(code)}; {said}")
 
 
 def train(servers: LocalServers, folder: RunFolder, redis_url: str, watcher: StepWatcher) -> None:

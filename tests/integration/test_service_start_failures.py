@@ -106,7 +106,7 @@ def test_a_service_that_the_system_killed_is_told_with_the_likely_reason(tmp_pat
         with pytest.raises(ServiceDiedError) as caught:
             processes.check()
     said = str(caught.value)
-    assert "exit code -9 (SIGKILL" in said and "memory runs out" in said and "last words" in said
+    assert "trainer was ended by SIGKILL: most often" in said and "memory runs out" in said and "last words" in said
 
 
 def test_a_training_process_that_the_system_killed_ends_its_job_with_the_likely_reason() -> None:

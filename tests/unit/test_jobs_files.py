@@ -23,8 +23,8 @@ STOPPED = {"state": "stopped", "reason": "stopped by SIGTERM"}
     [
         (0, COMPLETED, JobState.COMPLETED, False, "all training steps are done"),
         (1, FAILED, JobState.FAILED, False, "ValueError: no\nThe end of its log:\nlast"),
-        (0, None, JobState.FAILED, False, "exit status 0\nThe end of its log:\nlast"),
-        (1, None, JobState.FAILED, True, "exit status 1\nThe end of its log:\nlast"),
+        (0, None, JobState.FAILED, False, "the training process ended with exit code 0\nThe end of its log:\nlast"),
+        (1, None, JobState.FAILED, True, "the training process ended with exit code 1\nThe end of its log:\nlast"),
         (-signal.SIGKILL, None, JobState.FAILED, True, "the training process was ended by SIGKILL: most often the …"),
         (128 + signal.SIGTERM, STOPPED, JobState.FAILED, True, "the training process was ended by SIGTERM\n…"),
         (-signal.SIGSEGV, COMPLETED, JobState.FAILED, True, "the training process was ended by SIGSEGV\n…"),

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import logging
-import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from services.trainer.server.worker_process import (
     worker_command,
 )
 from shared.buffer import AsyncEventReader, AsyncEventWriter, AsyncJobStore, IllegalTransitionError, UnknownJobError
+from shared.exit_status import how_it_ended
 from shared.recipe import Recipe
 from shared.schemas.job import JobState
 
@@ -174,7 +174,7 @@ class Supervisor:
             if await self._store.state(folder.job) is not JobState.RUNNING:
                 return
             if status != 0:
-                raise EvaluationError(f"exit status {status}\n{last_words(log, log_size)}")
+                raise EvaluationError(f"its process {how_it_ended(status)}\n{last_words(log, log_size)}")
             await events.emit(EVALUATION_EVENT, figures(folder, when))
         except EvaluationError as error:
             logger.error("no evaluation %s training: %s", when, error, extra={"job": folder.job})
@@ -227,17 +227,8 @@ def ending_of(status: int, told: Mapping[str, JsonValue] | None, last_words: str
         return Ending(status, JobState.COMPLETED, lost=False, reason=str(told["reason"]) if told else "")
     # Without a word, or told to stop by somebody else: something from outside ended it, so a new start may do.
     lost = said != JobState.FAILED and status != 0
-    ended_by = _signal(status)
-    how = f"the training process was ended by {ended_by}" if ended_by else f"exit status {status}"
-    if ended_by == signal.SIGKILL.name:
-        how += ": most often the system's doing when memory runs out, which `dmesg` tells"
+    how = f"the training process {how_it_ended(status)}"
     reason = str(told["reason"]) if told is not None and said == JobState.FAILED else how
     if last_words:
         reason += f"\nThe end of its log:\n{last_words}"
     return Ending(status, JobState.FAILED, lost, reason)
-
-
-def _signal(status: int) -> str | None:
-    """The signal that an exit status tells of, as a process or a shell gives it."""
-    number = -status if status < 0 else status - 128
-    return signal.Signals(number).name if number in signal.valid_signals() and number > 0 else None
