@@ -15,6 +15,7 @@ from gagpo.commands.errors import plain_errors
 from gagpo.ports import check_port
 from gagpo.stack import LocalSystem, SystemSettings
 from gagpo.stack.system import redis_from_environment
+from gagpo.training.memory import check_memory
 from gagpo.training.tasks import data_folders
 from shared.recipe import load_document, load_recipe
 
@@ -42,6 +43,7 @@ def up(
     """
     with plain_errors("Stopped."), tempfile.TemporaryDirectory(prefix="gagpo-up-") as temporary:
         loaded = load_recipe(recipe)
+        check_memory(loaded, training=training)
         check_port(trainer_port, "trainer", "--trainer-port")
         check_port(env_port, "env server", "--env-port")
         check_port(policy_port, "policy server", "--policy-port")

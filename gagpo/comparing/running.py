@@ -1,6 +1,7 @@
 """Making a study's runs: starts the processes that work on it, and shows how far they are."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from gagpo.comparing.run_data import read_steps
 from gagpo.comparing.run_record import read_record
 from gagpo.stack import ProcessGroup, ServiceSpec
 from gagpo.stack.servers import module_argv
+from gagpo.training.memory import check_memory
 from gagpo.training.summary import Summary
 from shared.files import try_lock
 
@@ -39,10 +41,18 @@ def make_runs(job: StudyJob, runs: Sequence[PlannedRun], say: Callable[[str], No
     """Make every run that is not complete, with one line for each that ends.
 
     Runs that fail are recorded in their folders. Raises `ServiceDiedError` when a lane itself breaks, `StudyError` when
-    another process is at the study.
+    another process is at the study, `ModelTooLargeError` before anything is started.
     """
+    _check_memory(job, [run for run in runs if run.state() is not RunState.COMPLETE])
     with _alone_at(job.folder):
         _make_runs(job, runs, say)
+
+
+def _check_memory(job: StudyJob, runs: Sequence[PlannedRun]) -> None:
+    """As many runs of one model as there are may share the machine."""
+    models = Counter(run.recipe.model.path for run in runs)
+    for run in runs:
+        check_memory(run.recipe, at_once=min(job.parallel, models[run.recipe.model.path]))
 
 
 def _make_runs(job: StudyJob, runs: Sequence[PlannedRun], say: Callable[[str], None]) -> None:

@@ -18,11 +18,12 @@ class ModelTooLargeError(Exception):
     """Weights, gradients and moments alone are more than there is memory; the message says what takes less."""
 
 
-def check_memory(recipe: Recipe, there: float | None = None) -> None:
+def check_memory(recipe: Recipe, there: float | None = None, *, training: bool = True, at_once: int = 1) -> None:
     """Raise `ModelTooLargeError` where policy server and trainer can't both hold the model in this machine's memory.
 
     ``there`` is that memory in bytes, asked of the system when left out. With a GPU nothing is said: its memory counts
     then, and ``gagpo plan`` knows it. Activations and keys and values are not counted, so what passes may still fail.
+    Without ``training`` only the policy server counts; ``at_once`` is the number of runs that share the machine.
     """
     if there is None and _GPU.exists():
         return
@@ -41,13 +42,16 @@ def check_memory(recipe: Recipe, there: float | None = None) -> None:
         recompute=recipe.model.gradient_checkpointing,
         adapters=size.adapter_parameters(recipe.model.lora_rank, recipe.model.lora_targets),
     )
-    least, machine = need.policy + need.trainer, _memory_here() if there is None else there
-    if least > machine:
+    least, machine = need.policy + (need.trainer if training else 0), _memory_here() if there is None else there
+    if least * at_once > machine:
+        trainer = f" and {_gib(need.trainer)} for the trainer with gradients and moments" if training else ""
+        adapters = "set model.lora_rank to train adapters alone, " if training else ""
+        runs = f", times {at_once} runs at a time" if at_once > 1 else ""
+        fewer = "make fewer runs at a time, " if at_once > 1 else ""
         raise ModelTooLargeError(
             f"model.path = {recipe.model.path}: {size.parameters / 1e9:.1f} billion weights take {_gib(least)} at the "
-            f"least, {_gib(need.policy)} for the policy server and {_gib(need.trainer)} for the trainer with gradients "
-            f"and moments, and this machine has {_gib(machine)}: take a smaller model, set model.lora_rank to train "
-            "adapters alone, or train on a GPU (gagpo plan RECIPE --gpus N says on how many)"
+            f"least, {_gib(need.policy)} for the policy server{trainer}{runs}, and this machine has {_gib(machine)}: "
+            f"{fewer}take a smaller model, {adapters}or use a GPU (gagpo plan RECIPE --gpus N says how many)"
         )
 
 
