@@ -75,6 +75,11 @@ class LiveEpisodes:
         """By id, in the order in which they began."""
         return self._episodes
 
+    @property
+    def ended(self) -> list[LiveEpisode]:
+        """Those that ended lately, in the order in which they did."""
+        return [self._episodes[one] for one in self._ended]
+
     def take(self, record: LiveRecord) -> LiveEpisode | None:
         """Bring them up to date; the episode that has changed, None where the record says nothing new."""
         if not self._unrepeated.takes(record):

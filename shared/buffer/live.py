@@ -77,6 +77,9 @@ class TurnReader:
         self._renew_at = 0.0
         self._arrived = False
         self._unrepeated = Unrepeated()
+        self.lapses = 0
+        """How often the job has not counted as watched in between. What is played is told again then, but the end of an
+        episode may have been missed: begin with nothing."""
 
     async def read(self, block_s: float = 0.0) -> list[Told]:
         """What was told since the last read, each record once; waits up to ``block_s`` (at most 5) seconds for some.
@@ -100,7 +103,14 @@ class TurnReader:
         now = time.monotonic()
         if now < self._renew_at:
             return
-        if not self._arrived or not await self._redis.expire(self._keys.watched, WATCH_TTL_S):
-            await self._redis.set(self._keys.watched, self._token, ex=WATCH_TTL_S)
-        self._arrived = True
+        if not self._arrived:
+            await self._arrive()
+        elif not await self._redis.expire(self._keys.watched, WATCH_TTL_S):
+            self.lapses += 1
+            self._unrepeated = Unrepeated()
+            await self._arrive()
         self._renew_at = now + _RENEW_S
+
+    async def _arrive(self) -> None:
+        await self._redis.set(self._keys.watched, self._token, ex=WATCH_TTL_S)
+        self._arrived = True

@@ -171,6 +171,11 @@ async def look(service: TrainerService) -> SystemReport:
     return SystemReport(trainer, redis, jobs, env, policy, orchestrators)
 
 
+async def orchestrators(service: TrainerService) -> list[OrchestratorReport]:
+    """Ask the orchestrators alone."""
+    return await _each(service.servers.client, service.settings.orchestrator_urls, OrchestratorReport, _orchestrator)
+
+
 async def _redis(service: TrainerService) -> tuple[RedisReport, list[Job]]:
     url = service.settings.redis_url
     report = RedisReport(without_secrets(url))

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from nicegui import ui
+from nicegui.element import Element
 from nicegui.elements.mixins.text_element import TextElement
 from redis.exceptions import RedisError
 
@@ -124,3 +125,16 @@ class Part:
             self._place.clear()
             with self._place:
                 draw()
+
+
+class Leaving(Element):
+    """Tells when the page is gone: another one was chosen, or its browser has not come back."""
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        """``then`` is called once."""
+        self._then = then
+        super().__init__("div")
+
+    def _handle_delete(self) -> None:
+        super()._handle_delete()
+        self._then()

@@ -9,6 +9,7 @@ from services.trainer.dashboard.chart_options import colour, curve_options
 from services.trainer.dashboard.chart_parts import ChartCard
 from services.trainer.dashboard.curves_data import LEARNING, Axis, as_csv, points
 from services.trainer.dashboard.job_buttons import job_buttons
+from services.trainer.dashboard.live import address as live_address
 from services.trainer.dashboard.metrics_file import MetricsFile
 from services.trainer.dashboard.page import Page, View
 from services.trainer.dashboard.parts import (
@@ -109,6 +110,8 @@ class _RunPage:
             written("p", line.method)
         state_chip(line.job.state)
         with ui.element("div").classes("run-actions"):
+            if line.job.state is JobState.RUNNING:
+                ui.link("Watch live", live_address(line.job.id))
             ui.link("All curves", f"/curves?runs={line.job.id}")
             job_buttons(self._view.service, line.job, self.refresh)
 
