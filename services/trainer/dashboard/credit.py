@@ -22,7 +22,7 @@ from services.trainer.dashboard.credit_data import (
 )
 from services.trainer.dashboard.credit_explained import explained
 from services.trainer.dashboard.credit_grid import CreditGrid, Shown
-from services.trainer.dashboard.credit_parts import agreement_line, choice, group_title, legend, scale, summary
+from services.trainer.dashboard.credit_parts import agreement_line, choice, group_title, legend, offer, scale, summary
 from services.trainer.dashboard.credit_step import StepView, draw_step
 from services.trainer.dashboard.page import Page, View
 from services.trainer.dashboard.parts import Tone, card, heading, keep_up, notice
@@ -97,9 +97,8 @@ class _Viewer:
     async def look_for_steps(self) -> None:
         """Offer training steps that are new, without changing what is shown."""
         if self._chosen is not None:
-            offered = await self._steps_offered(self._chosen.run, self._chosen.record.step)
-            if offered != self._step.options:
-                self._step.set_options(offered)
+            step = self._chosen.record.step
+            offer(self._step, await self._steps_offered(self._chosen.run, step), step)
 
     async def _choose_run(self, name: str) -> None:
         if self._chosen is None or name != self._chosen.run.name:
@@ -168,9 +167,9 @@ class _Viewer:
             self._method = RECORDED
         groups = {group.index: group_title(group) for group in step_credit(record).groups}
         self._run.set_value(run.name)
-        self._step.set_options(await self._steps_offered(run, record.step), value=record.step)
-        self._group.set_options(groups, value=opened.group.index)
-        self._compare.set_options({method: title_of(method) for method in methods}, value=self._method)
+        offer(self._step, await self._steps_offered(run, record.step), record.step)
+        offer(self._group, groups, opened.group.index)
+        offer(self._compare, {method: title_of(method) for method in methods}, self._method)
         await self._draw()
 
     async def _steps_offered(self, run: Run, shown: int) -> dict[int, str]:
@@ -181,7 +180,9 @@ class _Viewer:
         chosen = self._chosen
         if chosen is None:
             return
-        chosen.compared = await asyncio.to_thread(_compared, chosen, self._method)
+        chosen.compared = {}
+        if self._method != RECORDED:
+            chosen.compared[self._method] = await asyncio.to_thread(_advantages_by, self._method, chosen)
         self._picture.clear()
         self._grids = []
         with self._picture:
@@ -258,10 +259,8 @@ class _Viewer:
             ui.navigate.history.replace("/credit?" + urlencode(query))
 
 
-def _compared(chosen: _Chosen, method: str) -> dict[str, Floats]:
-    if method == RECORDED:
-        return {}
-    return {method: advantages_by(method, chosen.record, chosen.opened.place, chosen.recipe)}
+def _advantages_by(method: str, chosen: _Chosen) -> Floats:
+    return advantages_by(method, chosen.record, chosen.opened.place, chosen.recipe)
 
 
 def _step_view(store: CreditStore, chosen: _Chosen, spot: Spot) -> StepView | None:

@@ -1,133 +1,136 @@
 // A group as a grid: a row an episode, a cell a step. One element on the server however many cells there are.
 // Arrow keys, Home and End move among the cells that the filters leave, and open them; Escape closes.
+//
+// The table is made by hand: whenever anything on a page changes, NiceGUI has Vue render all of it anew, and to compare
+// hundreds of cells each time takes longer than to draw them.
+import { toRaw } from "vue";
+
 export default {
   template: `
     <div class="credit-scroll">
-      <table role="grid" class="credit-grid" :class="{ tight: columns > 24 }" :aria-label="caption"
-             @click="clicked" @keydown="pressed">
-        <thead>
-          <tr>
-            <th scope="col" class="who">Episode</th>
-            <th scope="col" v-for="turn in columns" :key="turn">{{ turn - 1 }}</th>
-          </tr>
-        </thead>
-        <tbody>
-          <template v-for="(row, episode) in rows" :key="episode">
-            <tr v-if="shows(row)">
-              <th scope="row" class="who"><span>{{ episode }}</span> <span :class="row.won ? 'won' : 'lost'">{{ row.outcome }}</span></th>
-              <td v-for="(cell, turn) in row.cells" :key="turn" role="gridcell"
-                  :class="classes(cell, episode, turn)" :tabindex="isStop(episode, turn) ? 0 : -1"
-                  :aria-selected="isOpen(episode, turn)" :aria-label="cell.label" :title="cell.label"
-                  :data-at="episode + '.' + turn"><span>{{ cell.text }}</span></td>
-            </tr>
-          </template>
-        </tbody>
-      </table>
+      <table ref="table" role="grid" class="credit-grid" :aria-label="caption" @click="clicked" @keydown="pressed"></table>
     </div>`,
   props: { rows: Array, caption: String, start: Object },
   emits: ["open", "close"],
-  data() {
+  created() {
     // What the server changes by calling the methods, so that it need not send the rows again.
-    return { at: this.start.at, episodes: this.start.episodes, steps: this.start.steps };
+    this.at = this.start.at;
+    this.episodes = this.start.episodes;
+    this.steps = this.start.steps;
   },
-  computed: {
-    columns() {
-      return Math.max(0, ...this.rows.map((row) => row.cells.length));
-    },
-    state() {
-      return this.at === null ? null : this.cell(this.at)?.state;
-    },
-    stop() {
-      // The one cell that the Tab key reaches.
-      if (this.at !== null && this.reachable(this.at)) return this.at;
-      return this.reachableCells()[0] ?? null;
-    },
+  mounted() {
+    const rows = toRaw(this.rows); // through Vue's proxies reading them is slow
+    const columns = Math.max(0, ...rows.map((row) => row.cells.length));
+    this.cells = rows.flatMap(cellsOf);
+    this.lines = rows.map((row, episode) => line(row, episode, this.cells.filter((cell) => cell.episode === episode)));
+    this.body = document.createElement("tbody");
+    this.$refs.table.classList.toggle("tight", columns > 24);
+    this.$refs.table.append(head(columns), this.body);
+    this.filter(this.episodes, this.steps);
   },
   methods: {
-    cell(at) {
-      const [episode, turn] = at.split(".").map(Number);
-      return this.rows[episode]?.cells[turn];
+    filter(episodes, steps) {
+      this.episodes = episodes;
+      this.steps = steps;
+      const shown = this.lines.filter((one) => episodes === "all" || one.won === (episodes === "successes"));
+      this.body.replaceChildren(...shown.map((one) => one.element));
+      for (const cell of this.cells) cell.element.textContent = cell.filters.includes(steps) ? cell.text : "";
+      this.reachable = shown.flatMap((one) => one.cells.filter((cell) => cell.filters.includes(steps)));
+      this.mark(this.at);
     },
-    shows(row) {
-      return this.episodes === "all" || row.won === (this.episodes === "successes");
+    mark(at) {
+      this.at = at;
+      const open = this.cells.find((cell) => cell.at === at);
+      // The one cell that the Tab key reaches.
+      const stop = this.reachable.includes(open) ? open : this.reachable[0];
+      for (const cell of this.cells) {
+        const relation = cell === open ? " open" : cell.state === open?.state ? " sibling" : "";
+        set(cell.element, "class", (cell.filters.includes(this.steps) ? cell.colour : "away") + cell.marks + relation);
+        set(cell.element, "tabindex", cell === stop ? "0" : "-1");
+        set(cell.element, "aria-selected", String(cell === open));
+      }
     },
-    reachable(at) {
-      const cell = this.cell(at);
-      return cell !== undefined && this.shows(this.rows[Number(at.split(".")[0])]) && cell.filters.includes(this.steps);
+    focus(at) {
+      this.cells.find((cell) => cell.at === at)?.element.focus();
     },
-    reachableCells() {
-      return this.rows.flatMap((row, episode) =>
-        this.shows(row)
-          ? row.cells.flatMap((cell, turn) => (cell.filters.includes(this.steps) ? [`${episode}.${turn}`] : []))
-          : [],
-      );
-    },
-    isOpen(episode, turn) {
-      return this.at === `${episode}.${turn}`;
-    },
-    isStop(episode, turn) {
-      return this.stop === `${episode}.${turn}`;
-    },
-    classes(cell, episode, turn) {
-      const open = this.isOpen(episode, turn);
-      return [
-        cell.filters.includes(this.steps) ? (cell.level < 0 ? `minus-${-cell.level}` : `plus-${cell.level}`) : "away",
-        cell.filters.includes("singletons") ? "single" : "",
-        cell.filters.includes("clipped") ? "clipped" : "",
-        open ? "open" : this.state === cell.state ? "sibling" : "",
-      ];
+    open({ at, episode, turn }) {
+      this.mark(at);
+      this.focus(at);
+      this.$emit("open", { episode, turn });
     },
     clicked(event) {
-      const at = event.target.closest("td")?.dataset.at;
-      if (at) this.open(at);
+      const element = event.target.closest("td");
+      if (element) this.open(this.cells.find((cell) => cell.element === element));
     },
     pressed(event) {
       if (event.key === "Escape") {
-        this.at = null;
+        this.mark(null);
         this.$emit("close");
         return;
       }
-      const from = event.target.dataset.at;
+      const from = this.cells.find((cell) => cell.element === event.target);
       const to = from && this.next(from, event.key);
       if (!to) return;
       event.preventDefault();
       this.open(to);
     },
     next(from, key) {
-      const [episode, turn] = from.split(".").map(Number);
-      const cells = this.reachableCells().map((at) => at.split(".").map(Number));
-      const inRow = cells.filter(([row]) => row === episode).map(([, place]) => place);
-      const beside = {
-        Enter: () => turn,
-        " ": () => turn,
-        ArrowLeft: () => inRow.filter((place) => place < turn).at(-1),
-        ArrowRight: () => inRow.find((place) => place > turn),
+      const inRow = this.reachable.filter((cell) => cell.episode === from.episode);
+      const above = this.reachable.findLast((cell) => cell.episode < from.episode)?.episode;
+      const below = this.reachable.find((cell) => cell.episode > from.episode)?.episode;
+      const nearestIn = (episode) =>
+        this.reachable
+          .filter((cell) => cell.episode === episode)
+          .reduce((best, cell) => (Math.abs(cell.turn - from.turn) < Math.abs(best.turn - from.turn) ? cell : best));
+      return {
+        Enter: () => from,
+        " ": () => from,
+        ArrowLeft: () => inRow.findLast((cell) => cell.turn < from.turn),
+        ArrowRight: () => inRow.find((cell) => cell.turn > from.turn),
         Home: () => inRow[0],
         End: () => inRow.at(-1),
+        ArrowUp: () => above !== undefined && nearestIn(above),
+        ArrowDown: () => below !== undefined && nearestIn(below),
       }[key]?.();
-      if (beside !== undefined) return `${episode}.${beside}`;
-      const rows = [...new Set(cells.map(([row]) => row))];
-      const row = { ArrowUp: rows.filter((one) => one < episode).at(-1), ArrowDown: rows.find((one) => one > episode) }[key];
-      if (row === undefined) return null;
-      const places = cells.filter(([one]) => one === row).map(([, place]) => place);
-      const nearest = places.reduce((best, place) => (Math.abs(place - turn) < Math.abs(best - turn) ? place : best));
-      return `${row}.${nearest}`;
-    },
-    filter(episodes, steps) {
-      this.episodes = episodes;
-      this.steps = steps;
-    },
-    mark(at) {
-      this.at = at;
-    },
-    open(at) {
-      this.at = at;
-      this.$nextTick(() => this.focus(at));
-      const [episode, turn] = at.split(".").map(Number);
-      this.$emit("open", { episode, turn });
-    },
-    focus(at) {
-      this.$el.querySelector(`[data-at="${at}"]`)?.focus();
     },
   },
 };
+
+// The cells of a row, each with the element that shows it.
+function cellsOf(row, episode) {
+  return row.cells.map(({ text, level, state, label, filters }, turn) => {
+    const at = `${episode}.${turn}`;
+    const element = tag("td", { role: "gridcell", "aria-label": label, title: label, "data-at": at });
+    const colour = level < 0 ? `minus-${-level}` : `plus-${level}`;
+    const marks = (filters.includes("singletons") ? " single" : "") + (filters.includes("clipped") ? " clipped" : "");
+    return { at, episode, turn, text, state, filters, colour, marks, element };
+  });
+}
+
+function line(row, episode, cells) {
+  const who = tag("th", { scope: "row", class: "who" });
+  who.append(tag("span", {}, episode), " ", tag("span", { class: row.won ? "won" : "lost" }, row.outcome));
+  const element = tag("tr");
+  element.append(who, ...cells.map((cell) => cell.element));
+  return { won: row.won, cells, element };
+}
+
+function head(columns) {
+  const names = tag("tr");
+  names.append(tag("th", { scope: "col", class: "who" }, "Episode"));
+  for (let turn = 0; turn < columns; turn++) names.append(tag("th", { scope: "col" }, turn));
+  const element = tag("thead");
+  element.append(names);
+  return element;
+}
+
+function tag(name, attributes = {}, text = "") {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.textContent = text;
+  return element;
+}
+
+function set(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}

@@ -1,6 +1,6 @@
 """Pieces of the credit viewer that only draw: choices, a group in a line, the legend."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from nicegui import ui
@@ -19,7 +19,17 @@ def choice(label: str, choose: Callable[[Any], Awaitable[None]]) -> ui.select:
         if event.value is not None:
             await choose(event.value)
 
-    return ui.select({}, label=label, on_change=changed).props("outlined dense options-dense").classes("credit-choice")
+    select = ui.select({}, label=label, on_change=changed)
+    # Without fading: on a slow computer that takes longer than to open a group.
+    return select.props("outlined dense options-dense transition-duration=0").classes("credit-choice")
+
+
+def offer(select: ui.select, options: Mapping[Any, str], value: Any) -> None:
+    """Set what can be chosen and what is; nothing is sent to the browser where nothing changes."""
+    if options != select.options:
+        select.set_options(dict(options), value=value)
+    else:
+        select.set_value(value)
 
 
 def group_title(group: GroupSummary) -> str:
