@@ -46,5 +46,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     elif page.file.inclusion is InclusionLevel.NOT_IN_NAV:
         # A recipe's file, say, would come before the page that explains its keys.
         page.meta["search"] = {"exclude": True}
+    elif page.is_homepage:
+        page.meta["hide"] = ["navigation"]  # a list of one: its place is better used by the page
     made = frozenset(file.src_uri for file in files if file.generated_by is not None)
     return Repository(ROOT, made).relinked(page.file.src_uri, markdown)
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """The theme's search dialog gets the name under which a screen reader tells of it."""
+    return output.replace(
+        'data-md-component="search" role="dialog"', 'data-md-component="search" role="dialog" aria-label="Search"'
+    )

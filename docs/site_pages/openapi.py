@@ -52,7 +52,7 @@ def openapi_page(title: str, introduction: str, document: OpenAPI) -> str:
     overview = [(f"[`{one.title}`](#{one.anchor})", one_line(one.text.split("\n\n")[0])) for one in operations]
     parts = [introduction, document.info.description or "", table(("operation", "what it does"), overview)]
     for tag in dict.fromkeys(one.tag for one in operations):
-        parts.append(f"## {tag.capitalize()}")
+        parts.append(f"## {tag[:1].upper()}{tag[1:]}")
         for one in operations:
             if one.tag == tag:
                 parts += _operation(one, messages)

@@ -7,12 +7,19 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from playwright.sync_api import expect
+
+from tests.browser import start_chromium, watched_page
 
 ROOT = Path(__file__).parents[2]
 LOADING = {
@@ -24,6 +31,12 @@ LOADING = {
     "video": "src",
     "object": "data",
 }
+
+SHOWN = {
+    "light": ("index.html", "gagpo.html", "rest-api.html", "python/recipes.html"),
+    "dark": ("rest-api.html", "python/recipes.html"),
+}
+"""Pages of each kind: prose and pictures, equations, code and tables, Python's classes. In the dark those of colours."""
 
 
 class Links(HTMLParser):
@@ -95,6 +108,22 @@ def test_equations_are_drawn_by_the_browser_itself(site: Path, pages: dict[Path,
     assert "\\sum" not in text
 
 
+def test_the_site_in_a_browser_is_in_order_in_both_schemes(site: Path) -> None:
+    """Every kind of page: what axe finds, errors, requests that leave; and that the search finds a word."""
+    with _served(site) as url, start_chromium() as browser:
+        for scheme, names in SHOWN.items():
+            with watched_page(browser, dark=scheme == "dark") as watched:
+                for name in names:
+                    watched.page.goto(f"{url}/{name}")
+                    assert watched.axe() == [], name
+                    assert watched.sideways() <= 0, name
+                watched.page.get_by_role("textbox", name="Search").fill("GAGPO_TRAINER_NPROC")
+                found = watched.page.get_by_role("dialog", name="Search").get_by_role("link")
+                expect(found.first).to_have_attribute("href", re.compile(r"reference/settings\.html"))
+                assert watched.axe() == []
+                assert watched.faults == []
+
+
 def test_references_name_what_the_code_has(site: Path, pages: dict[Path, Links]) -> None:
     recipe = pages[site / "reference/recipe.html"]
     assert {
@@ -114,6 +143,18 @@ def test_references_name_what_the_code_has(site: Path, pages: dict[Path, Links])
 def test_what_is_set_where_the_site_is_built_stays_out_of_it(site: Path) -> None:
     """The references come from a process with an environment of its own."""
     assert str(ROOT) not in (site / "reference/settings.html").read_text(encoding="utf-8")
+
+
+@contextmanager
+def _served(folder: Path) -> Iterator[str]:
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=folder)) as http:
+        threading.Thread(target=http.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
 
 
 def _links(pages: dict[Path, Links]) -> Iterator[tuple[Path, str]]:
