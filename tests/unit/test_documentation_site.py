@@ -36,7 +36,7 @@ SHOWN = {
     "light": ("index.html", "gagpo.html", "rest-api.html", "python/recipes.html"),
     "dark": ("rest-api.html", "python/recipes.html"),
 }
-"""Pages of each kind: prose and pictures, equations, code and tables, Python's classes. In the dark those of colours."""
+"""Pages of each kind: prose and pictures, equations, code and tables, Python's classes. Dark: those of many colours."""
 
 
 class Links(HTMLParser):
