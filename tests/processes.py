@@ -76,10 +76,14 @@ def start_redis() -> Iterator[str]:
 
 @contextmanager
 def start_service(
-    module: str, variables: Mapping[str, str], deadline_s: float = READY_DEADLINE_S, flags: Sequence[str] = ()
+    module: str,
+    variables: Mapping[str, str],
+    deadline_s: float = READY_DEADLINE_S,
+    flags: Sequence[str] = (),
+    port: int | None = None,
 ) -> Iterator[ServiceProcess]:
     """``python -m <module> --port <free>``, ready at ``/readyz``. Its log is shown when it does not become ready."""
-    port = free_port()
+    port = free_port() if port is None else port
     url = f"http://127.0.0.1:{port}"
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
