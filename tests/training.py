@@ -19,6 +19,7 @@ import httpx
 import numpy as np
 
 from shared.buffer import GroupWriter
+from shared.recipe import load_recipe, save_recipe
 from shared.schemas.policy import WeightFile, WeightPush, WeightState
 from shared.trajectory import Episode, EpisodeEnd, Group, Step
 from shared.weights_digest import digest_of_folder
@@ -53,9 +54,14 @@ push_timeout_s = 5
 """
 
 
+SHARDED = ("model.gradient_checkpointing = true", "optimizer.epsilon = 1e-5")
+"""Changes for a training that is to be the same on another number of processes: activations are recomputed, and AdamW
+makes no full steps of gradients that are nothing but rounding, as it would with a tiny epsilon."""
+
+
 def write_recipe(
     folder: Path,
-    *,
+    *changes: str,
     steps: int = 4,
     epochs: int = 1,
     micro_batch_tokens: int = 512,
@@ -65,7 +71,10 @@ def write_recipe(
     transport: str = "file",
     staleness: int = 0,
 ) -> Path:
-    """A recipe for the model in ``<folder>/model``, with 4 groups of 4 episodes a training step."""
+    """A recipe for the model in ``<folder>/model``, with 4 groups of 4 episodes a training step.
+
+    ``changes`` are what ``gagpo train --set`` takes.
+    """
     file = folder / "recipe.toml"
     file.write_text(
         RECIPE.format(
@@ -79,6 +88,8 @@ def write_recipe(
             staleness=staleness,
         )
     )
+    if changes:
+        save_recipe(load_recipe(file, changes), file)
     return file
 
 

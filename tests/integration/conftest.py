@@ -7,6 +7,7 @@ import pytest
 
 from shared.schemas.job import JobState
 from tests.orchestrator_stack import WORDS, Stack, make_stack, start_servers
+from tests.policy_processes import write_tiny_model
 from tests.processes import start_redis
 from tests.tokenizers import write_tokenizer
 from tests.training import WeightEndpoint, start_weight_endpoint
@@ -37,6 +38,14 @@ def redis_url() -> Iterator[str]:
     """A Redis of the test file's own."""
     with start_redis() as url:
         yield url
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a tiny model in ``model``, where the test file's recipes go."""
+    folder = tmp_path_factory.mktemp("trainer")
+    write_tiny_model(folder / "model")
+    return folder
 
 
 @pytest.fixture

@@ -13,20 +13,13 @@ from shared.credit_record import CreditRecord, read_credit_record
 from shared.recipe import Recipe, load_recipe
 from shared.run_layout import RunFiles
 from shared.trajectory import Episode, Group
-from tests.policy_processes import tiny_model, write_tiny_model
+from tests.policy_processes import tiny_model
 from tests.training import WeightEndpoint, add_groups, metrics_of, start_trainer, training_group, write_recipe
 from tests.trajectories import assert_same_group
 
 STEPS, KEPT = 3, 2
 LOST = 3
 """Index of the group that fails in every training step."""
-
-
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trainer")
-    write_tiny_model(folder / "model")
-    return folder
 
 
 def own_logprobs(group: Group) -> Group:
@@ -76,8 +69,7 @@ def assert_credit_is_the_algorithms(record: CreditRecord, groups: list[Group], r
 def test_a_training_keeps_the_credit_of_its_latest_steps(
     redis_url: str, endpoint: WeightEndpoint, model_folder: Path, tmp_path: Path
 ) -> None:
-    file = write_recipe(model_folder, steps=STEPS)
-    file.write_text(file.read_text() + f"[tracking]\ncredit_steps = {KEPT}\n")
+    file = write_recipe(model_folder, f"tracking.credit_steps = {KEPT}", steps=STEPS)
     groups = {step: groups_of(step) for step in range(STEPS)}
     run = tmp_path / "run"
     recipe = train(file, [group for step in range(STEPS) for group in groups[step]], run, redis_url, endpoint)
@@ -103,8 +95,7 @@ def test_a_training_keeps_the_credit_of_its_latest_steps(
 def test_ratios_are_one_where_the_policy_server_told_the_truth_and_nothing_has_moved(
     redis_url: str, endpoint: WeightEndpoint, model_folder: Path, tmp_path: Path
 ) -> None:
-    file = write_recipe(model_folder, steps=1, old_logprobs="rollout")
-    file.write_text(file.read_text().replace("minibatches = 2", "minibatches = 1"))
+    file = write_recipe(model_folder, "training.minibatches = 1", steps=1, old_logprobs="rollout")
     groups = [own_logprobs(group) for group in groups_of(0)]
     recipe = train(file, groups, tmp_path / "run", redis_url, endpoint)
     record = read_credit_record(RunFiles(tmp_path / "run").credit_record(0))

@@ -10,6 +10,7 @@ from torch import Tensor
 from shared.weights_digest import digest_of_folder
 from tests.policy_processes import write_tiny_model
 from tests.training import (
+    SHARDED,
     WeightEndpoint,
     add_groups,
     metrics_of,
@@ -27,14 +28,12 @@ SAME = 1e-5
 START_S = 400.0
 """A process takes seconds to import what it needs, far more on a busy machine."""
 
-PPO = """
-[algorithm]
-name = "ppo"
-[algorithm.critic]
-learning_rate = 1e-3
-epochs = 2
-warmup_steps = 1
-"""
+PPO = (
+    'algorithm.name = "ppo"',
+    "algorithm.critic.learning_rate = 1e-3",
+    "algorithm.critic.epochs = 2",
+    "algorithm.critic.warmup_steps = 1",
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +41,9 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Also what sharding could get wrong: tied weights and recomputed activations."""
     folder = tmp_path_factory.mktemp("critic")
     write_tiny_model(folder / "model", tied=True)
-    file = write_recipe(folder, steps=STEPS, micro_batch_tokens=256, checkpoint_every=2, keep_checkpoints=9)
-    text = file.read_text().replace('path = "model"', 'path = "model"\ngradient_checkpointing = true')
-    # With a tiny epsilon AdamW makes full steps of gradients that are nothing but rounding.
-    file.write_text(text.replace("warmup_steps = 2", "warmup_steps = 2\nepsilon = 1e-5") + PPO)
-    return file
+    return write_recipe(
+        folder, *SHARDED, *PPO, steps=STEPS, micro_batch_tokens=256, checkpoint_every=2, keep_checkpoints=9
+    )
 
 
 @pytest.fixture(scope="module")
@@ -135,9 +132,7 @@ def test_in_bfloat16_with_adapters_the_critic_has_a_float32_head_and_adapters_of
     redis_url: str, endpoint: WeightEndpoint, tmp_path: Path
 ) -> None:
     write_tiny_model(tmp_path / "model")
-    file = write_recipe(tmp_path, steps=2)
-    model = 'path = "model"\ndtype = "bfloat16"\nlora_rank = 4'
-    file.write_text(file.read_text().replace('path = "model"', model) + PPO)
+    file = write_recipe(tmp_path, 'model.dtype = "bfloat16"', "model.lora_rank = 4", *PPO, steps=2)
     add_groups(redis_url, "bfloat16", GROUPS[:8])
     run = tmp_path / "run"
     with start_trainer("bfloat16", file, run, redis_url, endpoint.url) as trainer:

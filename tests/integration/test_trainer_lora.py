@@ -11,7 +11,7 @@ from shared.weights_digest import digest_of_folder
 from tests.integration.test_trainer_processes import START_S, STEPS, add_all_groups, differences, wait_until_pushed
 from tests.integration.test_trainer_processes import assert_same_training as assert_same
 from tests.policy_processes import write_tiny_model
-from tests.training import WeightEndpoint, metrics_of, start_trainer, start_weight_endpoint, write_recipe
+from tests.training import SHARDED, WeightEndpoint, metrics_of, start_trainer, start_weight_endpoint, write_recipe
 
 LAST = Path("checkpoints", f"step-{STEPS:06d}")
 
@@ -25,14 +25,12 @@ def recipe(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return lora_recipe(folder)
 
 
-def lora_recipe(folder: Path, *lines: str) -> Path:
+def lora_recipe(folder: Path, *changes: str) -> Path:
     """Adapters beside what they could get wrong: tied weights, recomputed activations, a reference, two epochs."""
-    file = write_recipe(folder, steps=STEPS, epochs=2, micro_batch_tokens=256, checkpoint_every=1, keep_checkpoints=9)
-    model = "\n".join(['path = "model"', "lora_rank = 4", "gradient_checkpointing = true", *lines])
-    # With a tiny epsilon AdamW makes full steps of gradients that are nothing but rounding.
-    optimizer = "warmup_steps = 2\nepsilon = 1e-5"
-    file.write_text(file.read_text().replace('path = "model"', model).replace("warmup_steps = 2", optimizer))
-    return file
+    changes = ("model.lora_rank = 4", *SHARDED, *changes)
+    return write_recipe(
+        folder, *changes, steps=STEPS, epochs=2, micro_batch_tokens=256, checkpoint_every=1, keep_checkpoints=9
+    )
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +122,7 @@ def test_in_bfloat16_frozen_weights_and_what_is_pushed_take_half_the_memory(
     redis_url: str, endpoint: WeightEndpoint, tmp_path: Path
 ) -> None:
     write_tiny_model(tmp_path / "model", tied=True)
-    recipe = lora_recipe(tmp_path, 'dtype = "bfloat16"')
+    recipe = lora_recipe(tmp_path, 'model.dtype = "bfloat16"')
     job, run = "bfloat16", tmp_path / "run"
     add_all_groups(redis_url, job)
     with start_trainer(job, recipe, run, redis_url, endpoint.url) as trainer:

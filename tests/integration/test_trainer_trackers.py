@@ -7,7 +7,6 @@ import pytest
 from gagpo.ports import free_port
 from shared.buffer import JobChannel
 from shared.schemas.job import JobState
-from tests.policy_processes import write_tiny_model
 from tests.training import (
     WeightEndpoint,
     add_groups,
@@ -27,17 +26,9 @@ PATIENCE_S = 280.0
 pytestmark = pytest.mark.timeout(900)
 
 
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trainer")
-    write_tiny_model(folder / "model")
-    return folder
-
-
 def with_mlflow(model_folder: Path, uri: str) -> Path:
-    recipe = write_recipe(model_folder, steps=STEPS, checkpoint_every=3)
-    recipe.write_text(f'{recipe.read_text()}\n[tracking]\nmlflow = true\nmlflow_uri = "{uri}"\n')
-    return recipe
+    changes = ("tracking.mlflow = true", f'tracking.mlflow_uri = "{uri}"')
+    return write_recipe(model_folder, *changes, steps=STEPS, checkpoint_every=3)
 
 
 def test_a_job_that_was_killed_is_one_run_in_mlflow_with_every_step_once(

@@ -11,7 +11,6 @@ from services.trainer.checkpoints import read_state
 from shared.buffer import EventReader, GroupReader, JobChannel
 from shared.schemas.job import JobState
 from shared.weights_digest import digest_of_folder
-from tests.policy_processes import write_tiny_model
 from tests.training import (
     WeightEndpoint,
     add_groups,
@@ -22,13 +21,6 @@ from tests.training import (
 )
 
 JOB = "job-1"
-
-
-@pytest.fixture(scope="module")
-def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("trainer")
-    write_tiny_model(folder / "model")
-    return folder
 
 
 @pytest.mark.parametrize("transport", ["file", "http"])
