@@ -8,7 +8,7 @@ from nicegui.element import Element
 
 from services.trainer.dashboard.credit_parts import choice
 from services.trainer.dashboard.page import Page, View
-from services.trainer.dashboard.parts import heading, written
+from services.trainer.dashboard.parts import heading, notice, written
 from services.trainer.dashboard.play_data import (
     AddressError,
     Choice,
@@ -55,12 +55,15 @@ class _Player:
                 for text, do in (("Play", self._open_named), ("Another task", self._open_another)):
                     ui.button(text, on_click=do, color=None).props("outline no-caps").classes("action")
         self._trouble = ui.element("div").classes("play-trouble")
+        with ui.element("div") as self._nothing:
+            notice("quiet", "No task is open", "Play opens the one that is named, Another task any one of the split.")
         self._table = Table(self._act, self._start_over)
         _Leaving(self._leave)
 
     async def start(self, query: Mapping[str, str]) -> None:
         """Offer what there is, and open the task that the address names once the page is there."""
         self._form.set_visibility(False)
+        self._nothing.set_visibility(False)
         try:
             self._offers = await self._servers.offers()
         except EnvServerError as error:
@@ -78,6 +81,8 @@ class _Player:
         self._task.set_value(wanted.task)
         if wanted.names_a_task:
             background_tasks.create(self._open(wanted), name="open a task to play", context=self._form)
+        else:
+            self._nothing.set_visibility(True)
 
     async def _choose_environment(self, name: str) -> None:
         if name != self._form_is_for[0]:
@@ -122,6 +127,7 @@ class _Player:
         if self._busy:
             return
         offer = self._offers[wanted.environment]
+        self._nothing.set_visibility(False)
         self._chosen = wanted
         self._task.set_value(wanted.task)
         with self._working():
