@@ -14,8 +14,9 @@ from openenv.core.client_types import StepResult
 from openenv.core.sync_client import SyncEnvClient
 from websockets.sync.client import connect
 
+from examples.trl_grpo.train import TextGame
 from tests.data_paths import real_data
-from tests.processes import MAZE, REPOSITORY, ServiceProcess, start_env_server
+from tests.processes import MAZE, ServiceProcess, start_env_server
 
 SPLITS = {"alfworld": "valid_unseen", "webshop": "synthetic_valid"}
 EXPERT = {"expert": True}
@@ -269,32 +270,32 @@ def test_the_same_reset_under_an_idempotency_key_opens_nothing_twice(server: Ser
     assert first == second
 
 
-def test_the_documented_class_for_trl_plays_to_a_win(server: ServiceProcess) -> None:
-    """As TRL calls it: made without arguments, reset with a row's columns, its other public methods given as tools."""
+def test_the_examples_class_for_trl_plays_to_a_win(server: ServiceProcess) -> None:
+    """As TRL calls it: reset with a row's columns, its other public methods given as tools."""
     from transformers.utils import get_json_schema  # how TRL describes a tool to the model
 
-    text = (REPOSITORY / "docs" / "openenv.md").read_text().partition("## TRL")[2]
-    names: dict[str, Any] = {}
-    exec(text.split("```python\n")[1].split("```")[0].replace("http://localhost:8001", server.url), names)
-    environment = names["Household"]()
-    tool = get_json_schema(environment.act)["function"]
-    assert (tool["name"], list(tool["parameters"]["properties"])) == ("act", ["command"])
+    game = TextGame(server.url, "alfworld", max_steps=50)
+    tools = [name for name in vars(TextGame) if not name.startswith("_") and name not in ("reset", "get_reward")]
+    assert tools == ["act"]
+    assert list(get_json_schema(game.act)["function"]["parameters"]["properties"]) == ["command"]
 
     task = {"environment": "alfworld", "split": "train", "seed": 3, "options": EXPERT}
     (session,) = rest(server, "/v1/sessions", task)["sessions"]
-    said = environment.reset(prompt=[{"role": "user", "content": "Do the task."}], seed=3)
-    while environment.reward == 0.0:
+    said = game.reset(prompt=[{"role": "user", "content": "Do the task."}], seed=3)
+    while not session.get("terminated"):
         action = session["info"]["expert_action"]
         assert said.startswith(session["observation"])
         assert action in said
-        said = environment.act(action)
+        assert game.get_reward() == 0.0
+        said = game.act(action)
         step = {"action": action, "step_index": session["step_index"]}
         session = rest(server, f"/v1/sessions/{session['session_id']}/step", step)
-    assert session["terminated"]
+    assert game.get_reward() == 1.0
     with pytest.raises(ValueError, match="over"):
-        environment.act("look")
-    assert environment.reset(seed=4) != said
-    environment._client.close()
+        game.act("look")
+    assert game.reset(seed=4) != said
+    assert game.get_reward() == 0.0
+    game._client.close()
 
 
 def test_a_token_opens_it_and_nothing_else_does() -> None:
@@ -303,12 +304,11 @@ def test_a_token_opens_it_and_nothing_else_does() -> None:
         base = f"{service.url}/openenv/maze"
         with pytest.raises(ConnectionError, match="401"):
             GenericEnvClient(base_url=base).sync().reset()
+        with GenericEnvClient(base_url=base, headers={"Authorization": f"Bearer {token}"}).sync() as playing:
+            assert playing.reset(task_id="maze-9").observation["task_id"] == "maze-9"
         assert httpx.get(f"{base}/health").status_code == 401
         headers = {"authorization": f"Bearer {token}"}
         assert httpx.get(f"{base}/health", headers=headers).json() == {"status": "healthy"}
-        with connect(f"{base.replace('http', 'ws')}/ws", additional_headers=headers) as socket:
-            socket.send('{"type": "reset"}')
-            assert json.loads(socket.recv(timeout=10))["type"] == "observation"
 
 
 def _maze() -> dict[str, str]:
