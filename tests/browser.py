@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 
 DEADLINE_MS = 60_000.0
 """For everything that is waited for on a page; the machine may have other work to do."""
@@ -72,12 +72,17 @@ def watched_page(
     page, faults = watched.page, watched.faults
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: faults.append(str(error)))
-    page.on("requestfailed", lambda request: faults.append(f"failed: {request.url}"))
+    page.on("requestfailed", lambda request: None if _given_up(request) else faults.append(f"failed: {request.url}"))
     page.on("request", lambda request: faults.append(f"left: {request.url}") if _leaves(request.url) else None)
     try:
         yield watched
     finally:
         context.close()
+
+
+def _given_up(request: Request) -> bool:
+    """Whether the browser no longer wanted it, since another page was gone to, or it became a download."""
+    return request.failure == "net::ERR_ABORTED"
 
 
 def _leaves(url: str) -> bool:

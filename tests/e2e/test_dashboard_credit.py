@@ -2,9 +2,11 @@
 
 import csv
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +16,19 @@ from playwright.sync_api import Browser, Page, expect
 from services.trainer.dashboard.credit_compare import advantages_by
 from services.trainer.dashboard.credit_data import largest, plain, short, signed
 from shared.buffer import JobStore
-from shared.credit_record import CreditedGroup, open_credit_record, read_credit_record, write_credit_record
+from shared.credit_record import (
+    CreditedGroup,
+    CreditRecord,
+    open_credit_record,
+    read_credit_record,
+    write_credit_record,
+)
 from shared.prompting.tokenizer import PolicyTokenizer
 from shared.recipe import Recipe, load_recipe, save_recipe
 from shared.run_layout import RunFiles
 from shared.schemas.job import JobState
 from tests.browser import DEADLINE_MS, start_chromium, watched_page
+from tests.browser_speed import Stopwatch, Taken
 from tests.played_credit import WORDS, played_group, played_record
 from tests.processes import REPOSITORY, start_redis, start_service
 from tests.tokenizers import write_tokenizer
@@ -28,6 +37,9 @@ PICTURES = os.environ.get("GAGPO_SCREENSHOTS")
 """Folder for the documentation's pictures."""
 
 STEPS, GROUPS = 3, 3
+WIDE_GROUPS = 16
+"""Of the training step whose groups have 8 episodes of 50 steps."""
+OPENING_MS = 300.0
 expect.set_options(timeout=DEADLINE_MS)
 
 
@@ -36,6 +48,7 @@ class Viewer:
     """A trainer service with finished runs of several algorithms."""
 
     url: str
+    pid: int
     runs: Path
 
     def files(self, run: str) -> RunFiles:
@@ -60,13 +73,35 @@ def viewer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Viewer]:
         running.callback(store.close)
         for algorithm in ("gagpo", "gigpo", "ppo"):
             _record_run(folder, store, algorithm, tokenizer)
+        _record_wide_run(folder, store, tokenizer)
         variables = {"REDIS_URL": redis_url, "GAGPO_TRAINER_RUNS": str(folder / "runs")}
         service = running.enter_context(start_service("services.trainer.server", variables, deadline_s=180))
-        yield Viewer(service.url, folder / "runs")
+        yield Viewer(service.url, service.pid, folder / "runs")
 
 
 def _record_run(folder: Path, store: JobStore, algorithm: str, tokenizer: PolicyTokenizer) -> None:
-    recipe = Recipe.model_validate(
+    recipe = _recipe(folder, algorithm)
+    records = []
+    for step in range(STEPS):
+        groups = [played_group(step, index, skill=0.3, encode=tokenizer.encode) for index in range(GROUPS)]
+        records.append(played_record(recipe, groups))
+    _write_run(folder / "runs" / f"{algorithm}-run", store, recipe, records)
+
+
+def _record_wide_run(folder: Path, store: JobStore, tokenizer: PolicyTokenizer) -> None:
+    """Groups of 8 × 50 steps whose prompts have several hundred tokens."""
+
+    @cache
+    def encode(text: str) -> list[int]:
+        return tokenizer.encode(text) * (25 if text.startswith("Task") else 1)
+
+    recipe = _recipe(folder, "gagpo")
+    groups = [played_group(0, index, most_steps=50, skill=0.0, encode=encode) for index in range(WIDE_GROUPS)]
+    _write_run(folder / "runs" / "wide-run", store, recipe, [played_record(recipe, groups)])
+
+
+def _recipe(folder: Path, algorithm: str) -> Recipe:
+    return Recipe.model_validate(
         {
             "name": algorithm,
             "model": {"path": str(folder / "model")},
@@ -75,12 +110,14 @@ def _record_run(folder: Path, store: JobStore, algorithm: str, tokenizer: Policy
             "algorithm": {"name": algorithm},
         }
     )
-    files = RunFiles(folder / "runs" / f"{algorithm}-run")
+
+
+def _write_run(folder: Path, store: JobStore, recipe: Recipe, records: Sequence[CreditRecord]) -> None:
+    files = RunFiles(folder)
     files.path.mkdir(parents=True)
     save_recipe(recipe, files.recipe)
-    for step in range(STEPS):
-        groups = [played_group(step, index, skill=0.3, encode=tokenizer.encode) for index in range(GROUPS)]
-        write_credit_record(files.credit_record(step), played_record(recipe, groups))
+    for record in records:
+        write_credit_record(files.credit_record(record.step), record)
     store.add(files.job, recipe)
     store.transition(files.job, JobState.CANCELLED, "made up for a test")
 
@@ -223,6 +260,36 @@ def test_other_runs_steps_and_groups_are_chosen_and_fit_a_phone(viewer: Viewer, 
         assert watched.sideways() == 0
         assert watched.axe() == []
         assert watched.faults == []
+
+
+def test_a_group_of_8_by_50_steps_opens_in_time(viewer: Viewer, chromium: Browser) -> None:
+    with watched_page(chromium) as watched:
+        page = watched.page
+        viewer.open(page, "wide-run", 0, 0)
+        stopwatch = Stopwatch(page, viewer.pid)
+        groups = iter(range(1, WIDE_GROUPS))
+        by_slowness = {}
+        for times in (1, 4):
+            with stopwatch.slowed(times):
+                by_slowness[times] = [_time_of_opening(page, stopwatch, next(groups)) for _ in range(5)]
+            for taken in by_slowness[times]:
+                print(f"a group of 8 × 50 steps, page {times} × as slow: {taken}")
+        page.locator('[data-at="5.20"]').click()
+        expect(page.get_by_label("The open step")).to_contain_text("Episode 5, step 20 of 50")
+        # Processor time, for how long it takes by the clock also depends on what else the machine has to do.
+        assert min(taken.processor_ms for taken in by_slowness[1]) < OPENING_MS
+        assert watched.faults == []
+
+
+def _time_of_opening(page: Page, stopwatch: Stopwatch, index: int) -> Taken:
+    """From the click that chooses the group until its last cell is drawn."""
+    page.locator(".credit-grid").evaluate("grid => grid.dataset.old = true")
+    page.get_by_role("combobox", name="Group").click()
+    option = page.get_by_role("option").filter(has_text=re.compile(f"^{index} · "))
+    expect(option).to_be_visible()
+    with stopwatch.until(".credit-grid:not([data-old]) [data-at='7.49']") as taken:
+        option.dispatch_event("click")  # without what the test's own looking for a place to click takes
+    return taken
 
 
 @pytest.mark.skipif(PICTURES is None, reason="GAGPO_SCREENSHOTS names no folder for the documentation's pictures")
