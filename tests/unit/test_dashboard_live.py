@@ -61,8 +61,9 @@ def test_those_being_played_come_first_and_the_newest_before_them() -> None:
     )
     told = [(one.id, one.state, one.tone) for one in lines(live)]
     assert told == [("d", "playing", "busy"), ("b", "playing", "busy"), ("c", "cut off", "warn"), ("a", "won", "good")]
-    assert lines(live)[-1].about == "3/1/0 · 1 turn · reward +1"
-    assert lines(live)[-1].title == "alfworld · look_at_obj_in_light"
+    first = lines(live)[-1]
+    assert (first.title, first.place) == ("look_at_obj_in_light", "step 3 · group 1 · episode 0")
+    assert first.played == "1 turn, reward +1"
     last = newest(live)
     assert last is not None
     assert last.id == "d"

@@ -58,7 +58,7 @@ class _LivePage:
             self._job_line = Part(ui.element("div").classes("live-job"))
             self._follow = ui.switch("Follow the newest episode", value=True).props("dense")
             self._paused = ui.switch("Pause", value=False).props("dense")
-        self._standing = Part(ui.element("div"))
+        self._standing = Part(ui.element("div").classes("live-standing"))
         with ui.element("div").classes("live") as self._columns:
             with ui.element("section").classes("card live-episodes").props('aria-label="Running episodes"'):
                 self._list = LiveList(self._choose)

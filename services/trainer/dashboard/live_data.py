@@ -28,7 +28,8 @@ class EpisodeLine:
 
     id: str
     title: str
-    about: str
+    place: str
+    played: str
     state: str
     tone: Tone
 
@@ -140,10 +141,11 @@ def _line(episode: LiveEpisode) -> EpisodeLine:
     began = episode.began
     word: tuple[str, Tone] = ("playing", "busy") if episode.ended is None else ending(episode.ended)
     state, tone = word
-    about = f"{began.step}/{began.group}/{began.member} · {_turns(len(episode.turns))}"
+    where = f"step {began.step} · group {began.group} · episode {began.member}"
+    played = _turns(len(episode.turns))
     if episode.reward:
-        about += f" · reward {reward_text(episode.reward)}"
-    return EpisodeLine(began.episode, title(began), about, state, tone)
+        played += f", reward {reward_text(episode.reward)}"
+    return EpisodeLine(began.episode, began.task_type or began.environment, where, played, state, tone)
 
 
 def _turns(count: int) -> str:

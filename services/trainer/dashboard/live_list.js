@@ -7,7 +7,8 @@ export default {
                 @click="$emit('choose', row.id)">
           <span class="live-title">{{ row.title }}</span>
           <span class="chip" :class="row.tone">{{ row.state }}</span>
-          <span class="live-about numbers">{{ row.about }}</span>
+          <span class="live-about numbers">{{ row.place }}</span>
+          <span class="live-about live-played numbers">{{ row.played }}</span>
         </button>
       </li>
     </ul>`,
