@@ -1,0 +1,14 @@
+"""What makes every test quicker."""
+
+import functools
+import ssl
+
+from hypothesis import settings
+
+# A client of httpx makes a TLS context, and that reads all certificates of the system: a third of a test of a few
+# requests to a server on this machine. One context does for all of them.
+ssl.create_default_context = functools.cache(ssl.create_default_context)
+
+# New examples in each run, half as many as by default; `--hypothesis-profile=default` tries all of them.
+settings.register_profile("quick", max_examples=50, deadline=None)  # a busy machine is no fault of the code
+settings.load_profile("quick")
