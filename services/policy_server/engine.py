@@ -77,12 +77,13 @@ class EngineHost:
 
     async def _start(self, prepare: Callable[[Running], Awaitable[None]]) -> None:
         try:
-            async with asyncio.timeout(self.settings.startup_timeout):
+            async with asyncio.timeout(self.settings.startup_timeout) as deadline:
                 client, arguments = await _in_daemon_thread(lambda: _build(self.settings))
                 running = await _serve_openai(client, arguments)
                 self._running = running
                 async with running.openai.router.lifespan_context(running.openai):
                     await prepare(running)
+                    deadline.reschedule(None)  # it has started: what follows lasts as long as the server
                     self.phase = Phase.READY
                     await self._watch(running)
         except TimeoutError:
