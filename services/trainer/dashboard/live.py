@@ -76,7 +76,8 @@ class _LivePage:
         if self._reader is not None:
             told = await self._reader.read()
             if self._reader.lapses != self._lapses:
-                self._lapses, self._live = self._reader.lapses, LiveEpisodes(live_data.KEEP_ENDED)
+                self._lapses = self._reader.lapses
+                self._begin_anew()
             for one in told:
                 self._live.take(one.record)
         if self._state.over:
@@ -107,7 +108,11 @@ class _LivePage:
             return
         self._leave()
         self._job, self._reader, self._lapses = job, TurnReader(self._service.settings.redis_url, job), 0
-        self._live, self._reports, self._chosen = LiveEpisodes(live_data.KEEP_ENDED), None, None
+        self._reports = None
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._live, self._chosen = LiveEpisodes(live_data.KEEP_ENDED), None
 
     def _leave(self) -> None:
         if self._reader is not None:
