@@ -25,13 +25,14 @@ def oracle_steps(task_id: str) -> int:
 
 
 @pytest.mark.parametrize("split", ["valid_seen", "valid_unseen"])
-def test_the_oracle_wins_every_game_no_slower_than_its_walkthrough(split: str) -> None:
-    assert all(oracle_steps(task_id) > 0 for task_id in dataset().splits[split])
+def test_the_oracle_wins_every_third_game_no_slower_than_its_walkthrough(split: str) -> None:
+    assert all(oracle_steps(task_id) > 0 for task_id in dataset().splits[split][::3])
 
 
 @pytest.mark.slow
-def test_the_oracle_wins_every_training_game_no_slower_than_its_walkthrough() -> None:
-    assert all(oracle_steps(task_id) > 0 for task_id in dataset().splits["train"])
+@pytest.mark.parametrize("split", ["train", "valid_seen", "valid_unseen"])
+def test_the_oracle_wins_every_game_no_slower_than_its_walkthrough(split: str) -> None:
+    assert all(oracle_steps(task_id) > 0 for task_id in dataset().splits[split])
 
 
 @pytest.mark.parametrize("task_id", [0, 20, 40, 60, 80, 100, 120, 139])
@@ -67,19 +68,20 @@ def play(task_id: str, seed: int, knows_homes: bool = True) -> list[str]:
 
 
 def test_the_searching_expert_wins_within_fifty_steps() -> None:
-    lengths = [len(play(task_id, seed=1)) for task_id in dataset().splits["valid_unseen"]]
-    optimal = [len(dataset().load(task_id).walkthrough) for task_id in dataset().splits["valid_unseen"]]
+    tasks = dataset().splits["valid_unseen"][::2]
+    lengths = [len(play(task_id, seed=1)) for task_id in tasks]
+    optimal = [len(dataset().load(task_id).walkthrough) for task_id in tasks]
     assert sum(lengths) > 1.15 * sum(optimal), "it plays as if it knew where things are"
 
 
 def test_the_wandering_expert_gets_there_but_needs_longer_than_the_searching_one() -> None:
-    tasks = dataset().splits["valid_unseen"][:40]
+    tasks = dataset().splits["valid_unseen"][:20]
     wandering = sum(len(play(task_id, 1, knows_homes=False)) for task_id in tasks)
     assert wandering > 1.15 * sum(len(play(task_id, 1)) for task_id in tasks)
 
 
 def test_the_searching_expert_only_takes_what_it_has_seen() -> None:
-    for task_id in dataset().splits["valid_seen"][:40]:
+    for task_id in dataset().splits["valid_seen"][:20]:
         game = compile_game(dataset().load(task_id))
         episode = NativeEpisode(game)
         seen = ""
@@ -91,7 +93,7 @@ def test_the_searching_expert_only_takes_what_it_has_seen() -> None:
 
 
 def test_the_searching_experts_seed_decides_where_it_looks() -> None:
-    tasks = dataset().splits["valid_unseen"][:30]
+    tasks = dataset().splits["valid_unseen"][:10]
     assert [play(task_id, 0) for task_id in tasks] == [play(task_id, 0) for task_id in tasks]
     assert [play(task_id, 0) for task_id in tasks] != [play(task_id, 1) for task_id in tasks]
 

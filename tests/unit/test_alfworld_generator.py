@@ -174,7 +174,7 @@ def assert_walkthrough_is_legal(room: Room) -> None:
 
 @pytest.mark.parametrize("difficulty", DIFFICULTIES)
 def test_every_game_is_won_in_the_native_engine_by_its_walkthrough(difficulty: str, tmp_path: Path) -> None:
-    generate_dataset(make_spec(90, seed=10, difficulty=difficulty), tmp_path / "games")
+    generate_dataset(make_spec(45, seed=10, difficulty=difficulty), tmp_path / "games")
     for path in sorted((tmp_path / "games").glob("json_2.1.1/*/*/*/game.tw-pddl")):
         source = OfficialLayout(path.parents[3], "generated").load(path.parents[2].name, "/".join(path.parts[-3:-1]))
         episode = NativeEpisode(compile_game(source))

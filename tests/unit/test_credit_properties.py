@@ -76,7 +76,7 @@ PPO = st.builds(
     normalisation=st.sampled_from([Normalisation.GROUP, Normalisation.NONE]),
 )
 ALGORITHMS: list[st.SearchStrategy[AnyAlgorithm]] = [GAGPO, GIGPO, GRPO, st.just(RlooSettings()), PPO]
-quick = hypothesis_settings(max_examples=40, deadline=None)  # a busy machine is no fault of the code
+quick = hypothesis_settings(max_examples=25, deadline=None)  # a busy machine is no fault of the code
 every_algorithm = pytest.mark.parametrize("algorithms", ALGORITHMS, ids=["gagpo", "gigpo", "grpo", "rloo", "ppo"])
 
 
