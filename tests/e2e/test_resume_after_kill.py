@@ -14,6 +14,7 @@ from tests.training_system import MazeSystem
 STEPS = 6
 
 
+@pytest.mark.slow  # the quick test of it is `test_main_job.py`'s, where `gagpo train` is the same command
 @pytest.mark.timeout(400)
 def test_a_killed_trainer_goes_on_from_its_checkpoint(maze_system: MazeSystem, tmp_path: Path) -> None:
     job, run = "killed", tmp_path / "run"

@@ -33,7 +33,7 @@ def _by_transformers(folder: Path) -> list[float]:
 
 
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("transport", ["file", "http"])
+@pytest.mark.parametrize("transport", ["file", pytest.param("http", marks=pytest.mark.slow)])
 def test_one_training_step_changes_the_weights_in_vllm(maze_system: MazeSystem, tmp_path: Path, transport: str) -> None:
     job, run = f"step-{transport}", tmp_path / "run"
     recipe = maze_system.write_recipe(tmp_path, steps=1, transport=transport)
