@@ -133,7 +133,7 @@ def _without_episodes(job: str, reports: Sequence[OrchestratorReport]) -> Standi
         return Standing("warn", "The orchestrator waits", reason)
     if any(one.phase == "starting" for one in own):
         return Standing("quiet", "The orchestrator looks for its servers", "Episodes begin once they are ready.")
-    detail = "The trainer learns from the episodes before; the next ones begin with the new weights."
+    detail = "The orchestrator waits for the trainer, which is starting, or learns from the episodes before."
     return Standing("quiet", "No episode is being played just now", detail)
 
 
