@@ -149,7 +149,9 @@ class Table:
             self._follow = ui.button("Do as the expert does", color=None).props("outline dense no-caps")
             self._follow.classes("action").on_click(lambda: self._act(self._experts))
             self._hint = written("span", "").props('role="status"')
-        self._nothing = written("p", "None of the offered actions has these words.", "muted small")
+        self._nothing = written(
+            "p", "None of the offered actions has these words; here are all of them.", "muted small"
+        )
         self._choice = ui.element("div").classes("play-choice")
 
     def _show(self, game: Game) -> None:
@@ -253,15 +255,15 @@ class Table:
         await self._act(str(event.args))
 
     def _narrow(self, _: ValueChangeEventArguments[str | None] | None = None) -> None:
-        """Leave the buttons that have what is typed."""
-        typed, left = self._field.value or "", 0
+        """Leave the buttons that have what is typed; all of them where none has."""
+        typed = self._field.value or ""
+        some = any(matches(action, typed) for group in self._groups for action in group.buttons)
         for group in self._groups:
-            shown = [action for action in group.buttons if matches(action, typed)]
+            shown = [action for action in group.buttons if not some or matches(action, typed)]
             for action, button in group.buttons.items():
                 button.set_visibility(action in shown)
             group.place.set_visibility(bool(shown))
-            left += len(shown)
-        self._nothing.set_visibility(bool(self._groups) and left == 0)
+        self._nothing.set_visibility(bool(self._groups) and not some)
 
 
 _FIELD = 'outlined dense autocomplete=off autocapitalize=off spellcheck=false enterkeyhint=go input-class="mono"'
