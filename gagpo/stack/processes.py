@@ -117,16 +117,17 @@ class ProcessGroup:
 
     def _wait_child(self, child: _Child, tick: Callable[[str], None] | None) -> None:
         deadline = time.monotonic() + child.spec.ready_deadline_s
-        while child.spec.ready_url is not None and not _answers(child.spec.ready_url):
-            for other in self._children:
-                if other.process.poll() is not None:
-                    raise ServiceDiedError(self._last_words(other))
-            if time.monotonic() > deadline:
-                late = f"{child.spec.name} was not ready after {child.spec.ready_deadline_s:.0f} s"
-                raise ServiceDiedError(f"{late}\n{self._last_words(child)}")
-            if tick is not None:
-                tick(child.spec.name)
-            time.sleep(_POLL_S)
+        with httpx.Client(timeout=2.0) as http:  # one for all polls: each new one reads the system's certificates
+            while child.spec.ready_url is not None and not _answers(http, child.spec.ready_url):
+                for other in self._children:
+                    if other.process.poll() is not None:
+                        raise ServiceDiedError(self._last_words(other))
+                if time.monotonic() > deadline:
+                    late = f"{child.spec.name} was not ready after {child.spec.ready_deadline_s:.0f} s"
+                    raise ServiceDiedError(f"{late}\n{self._last_words(child)}")
+                if tick is not None:
+                    tick(child.spec.name)
+                time.sleep(_POLL_S)
 
     def _last_words(self, child: _Child) -> str:
         lines = child.log.read_text(errors="replace").splitlines()[-12:]
@@ -136,9 +137,9 @@ class ProcessGroup:
         return "\n".join([f"{child.spec.name} {ended}; the end of {child.log}:", *said])
 
 
-def _answers(url: str) -> bool:
+def _answers(http: httpx.Client, url: str) -> bool:
     try:
-        return httpx.get(url, timeout=2.0).status_code == httpx.codes.OK
+        return http.get(url).status_code == httpx.codes.OK
     except httpx.TransportError:  # not listening yet, or busy: that is what polling is for
         return False
 
