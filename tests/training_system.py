@@ -91,6 +91,20 @@ class MazeSystem:
 
 
 @contextmanager
+def start_following_orchestrator(log: Path, env_url: str, policy_url: str, redis_url: str) -> Iterator[None]:
+    """An orchestrator that serves whatever job is active; told to stop at the end."""
+    command = [sys.executable, "-m", "services.orchestrator", "--follow", "--port", str(free_port())]
+    command += ["--env-url", env_url, "--policy-url", policy_url, "--redis-url", redis_url]
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, cwd=REPOSITORY, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(15)
+
+
+@contextmanager
 def start_maze_system(folder: Path) -> Iterator[MazeSystem]:
     """Redis, the env server and vLLM, each a process."""
     model = write_maze_policy(folder / "model")
@@ -106,6 +120,18 @@ def write_maze_policy(folder: Path) -> Path:
     return write_answering_policy(folder, WORDS, ACTIONS)
 
 
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """For tiny models: on a busy machine threads that wait for each other are slower than one, by a hundred times."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@one_torch_thread()
 def write_answering_policy(folder: Path, words: str, actions: Sequence[str]) -> Path:
     """A tiny Llama that was taught, in a second or two, to answer any prompt with one of the actions."""
     write_tokenizer(folder, words)

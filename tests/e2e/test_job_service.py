@@ -1,10 +1,6 @@
 """A job through all services, with vLLM: submitted, evaluated, trained on what the following orchestrator makes."""
 
-import subprocess
-import sys
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,23 +10,10 @@ from shared.buffer import EventReader
 from shared.schemas.evaluation import EvaluationReport
 from shared.schemas.job import JobState
 from tests.job_service import TrainerUnderTest
-from tests.processes import REPOSITORY, free_port, start_service
-from tests.training_system import MazeSystem
+from tests.processes import start_service
+from tests.training_system import MazeSystem, start_following_orchestrator
 
 pytestmark = pytest.mark.slow
-
-
-@contextmanager
-def _following_orchestrator(system: MazeSystem, log: Path) -> Iterator[None]:
-    command = [sys.executable, "-m", "services.orchestrator", "--follow", "--port", str(free_port())]
-    command += ["--env-url", system.env_url, "--policy-url", system.policy.url, "--redis-url", system.redis_url]
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, cwd=REPOSITORY, stdout=output, stderr=subprocess.STDOUT)
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(15)
 
 
 def test_two_jobs_run_one_after_the_other_each_from_the_models_own_weights(
@@ -46,7 +29,9 @@ def test_two_jobs_run_one_after_the_other_each_from_the_models_own_weights(
         "GAGPO_TRAINER_POLICY_URL": maze_system.policy.url,
     }
     with (
-        _following_orchestrator(maze_system, tmp_path / "orchestrator.log"),
+        start_following_orchestrator(
+            tmp_path / "orchestrator.log", maze_system.env_url, maze_system.policy.url, maze_system.redis_url
+        ),
         start_service("services.trainer.server", variables) as process,
     ):
         trainer = TrainerUnderTest(process, process.url + "/v1/jobs")
