@@ -4,11 +4,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from nicegui import background_tasks, ui
-from nicegui.element import Element
 
 from services.trainer.dashboard.credit_parts import choice
 from services.trainer.dashboard.page import Page, View
-from services.trainer.dashboard.parts import heading, notice, written
+from services.trainer.dashboard.parts import Leaving, heading, notice, written
 from services.trainer.dashboard.play_data import (
     AddressError,
     Choice,
@@ -58,7 +57,7 @@ class _Player:
         with ui.element("div") as self._nothing:
             notice("quiet", "No task is open", "Play opens the one that is named, Another task any one of the split.")
         self._table = Table(self._act, self._start_over)
-        _Leaving(self._leave)
+        Leaving(self._leave)
 
     async def start(self, query: Mapping[str, str]) -> None:
         """Offer what there is, and open the task that the address names once the page is there."""
@@ -209,18 +208,6 @@ class _Player:
         self._left = True
         if self._session is not None:
             background_tasks.create(self._session.close(), name="close a played session")
-
-
-class _Leaving(Element):
-    """Tells when the page is gone: another one was chosen, or its browser has not come back."""
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-        super().__init__("div")
-
-    def _handle_delete(self) -> None:
-        super()._handle_delete()
-        self._then()
 
 
 PAGE = Page("/play", "Play", build, menu="Play")
