@@ -209,7 +209,7 @@ def _alfworld(folder: Path) -> Iterator[str]:
     with (folder / "up.log").open("wb") as log:
         process = subprocess.Popen(command, cwd=REPOSITORY, env=without_settings(), stdout=log, stderr=log)
     try:
-        _wait_until(lambda: "dashboard is at" in (folder / "up.log").read_text(), deadline_s=280)
+        _wait_until(lambda: "dashboard is at" in (folder / "up.log").read_text(), deadline_s=600)
         yield f"http://127.0.0.1:{ports[0]}"
     finally:
         process.send_signal(signal.SIGINT)
