@@ -67,16 +67,15 @@ def test_the_expert_wins_every_kind_of_task_over_http(server: ServiceProcess) ->
         sessions = [result for result in results if not result["terminated"]]
 
 
-@pytest.mark.parametrize("state_key", ["observation", "observation+inventory", "simulator", "history"])
-def test_a_group_that_loses_its_workers_goes_on_as_one_that_does_not(server: ServiceProcess, state_key: str) -> None:
-    opening = {
-        "index": 7,
-        "count": 4,
-        "state_key": state_key,
-        "true_state": True,
-        "options": {"expert": True},
-    }
-    disturbed, undisturbed = open_group(server, **opening), open_group(server, **opening)
+def test_groups_that_lose_their_workers_go_on_as_those_that_do_not(server: ServiceProcess) -> None:
+    kinds = ("observation", "observation+inventory", "simulator", "history")
+
+    def opened() -> list[dict[str, Any]]:
+        """A group of each kind of state key."""
+        opening = {"index": 7, "count": 4, "true_state": True, "options": {"expert": True}}
+        return [session for kind in kinds for session in open_group(server, **opening, state_key=kind)]
+
+    disturbed, undisturbed = opened(), opened()
     for turn in range(6):
         actions = [
             s["admissible_actions"][(turn * 7 + number * 3) % len(s["admissible_actions"])]
@@ -87,9 +86,9 @@ def test_a_group_that_loses_its_workers_goes_on_as_one_that_does_not(server: Ser
         for pid in listed.stdout.split():
             os.kill(int(pid), signal.SIGKILL)
         disturbed = step_all(server, disturbed, actions)
-        for one, other in zip(disturbed, undisturbed, strict=True):
+        for number, (one, other) in enumerate(zip(disturbed, undisturbed, strict=True)):
             assert {**one, "session_id": ""} == {**other, "session_id": ""}
-            assert (one["true_state"] == one["state_key"]) is (state_key == "simulator")
+            assert (one["true_state"] == one["state_key"]) is (kinds[number // 4] == "simulator")
 
 
 def test_an_action_that_means_nothing_is_a_step(server: ServiceProcess) -> None:
