@@ -25,6 +25,7 @@ PICTURES = os.environ.get("GAGPO_SCREENSHOTS")
 """Folder for the documentation's pictures: ``GAGPO_SCREENSHOTS=docs/images pytest tests/e2e/test_dashboard.py``."""
 
 JOB = "tuesday"
+STUDY_RUNS = ("alfworld-gagpo-s1", "alfworld-grpo-s1")
 PHONE = 390
 HOVER_MOVES = 50
 TOKEN = "a-token-for-the-dashboard"
@@ -273,17 +274,18 @@ def test_with_a_token_a_browser_signs_in_once(dashboard: Dashboard, chromium: Br
 @pytest.mark.skipif(PICTURES is None, reason="GAGPO_SCREENSHOTS names no folder for the documentation's pictures")
 def test_pictures_for_the_documentation(dashboard: Dashboard, chromium: Browser) -> None:
     folder = REPOSITORY / str(PICTURES)
-    runs = "alfworld-gagpo-s1,alfworld-grpo-s1"
+    runs = ",".join(STUDY_RUNS)
+    steps = len(_study_rows(STUDY_RUNS[0]))
     with watched_page(chromium, height=900) as watched:
-        for name, path in (("runs", "/"), ("curves", f"/curves?runs={runs}"), ("health", "/health")):
+        for name, path in (("curves", f"/curves?runs={runs}"), ("health", "/health")):
             dashboard.open(watched.page, path)
             if name == "curves":
-                _wait_for_points(watched.page, "success_rate", 19)
+                _wait_for_points(watched.page, "success_rate", steps)
             watched.page.wait_for_timeout(1000)
             watched.page.screenshot(path=folder / f"dashboard-{name}.png")
     with watched_page(chromium, width=PHONE, height=844, dark=True) as watched:
         dashboard.open(watched.page, f"/curves?runs={runs}")
-        _wait_for_points(watched.page, "success_rate", 19)
+        _wait_for_points(watched.page, "success_rate", steps)
         watched.page.screenshot(path=folder / "dashboard-phone.png")
 
 
@@ -319,11 +321,16 @@ def _count(received: list[int], frame: str | bytes) -> None:
 
 def _write_study_runs(runs: Path) -> None:
     """Two runs of the study as folders beside the jobs': what training really looks like."""
-    for name in ("alfworld-gagpo-s1", "alfworld-grpo-s1"):
-        text = (REPOSITORY / "docs/study/runs" / name / "metrics.csv").read_text()
-        rows = [_nested(row) for row in csv.DictReader(io.StringIO(text))]
+    for name in STUDY_RUNS:
+        rows = _study_rows(name)
         (runs / name).mkdir(parents=True)
         (runs / name / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def _study_rows(name: str) -> list[dict[str, object]]:
+    """The metrics of a run's training steps."""
+    text = (REPOSITORY / "docs/study/runs" / name / "metrics.csv").read_text()
+    return [_nested(row) for row in csv.DictReader(io.StringIO(text))]
 
 
 def _nested(row: dict[str, str]) -> dict[str, object]:

@@ -295,7 +295,7 @@ def _time_of_opening(page: Page, stopwatch: Stopwatch, index: int) -> Taken:
 @pytest.mark.skipif(PICTURES is None, reason="GAGPO_SCREENSHOTS names no folder for the documentation's pictures")
 def test_pictures_for_the_documentation(viewer: Viewer, chromium: Browser) -> None:
     folder = REPOSITORY / str(PICTURES)
-    with watched_page(chromium, height=1150) as watched:
+    with watched_page(chromium, height=1100) as watched:
         viewer.open(watched.page, "gagpo-run", 2, 2, at="1.3")
         expect(watched.page.get_by_label("The open step").get_by_label("Answer")).to_be_visible()
         watched.page.wait_for_timeout(1000)
