@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.trainer.dashboard.curves_data import (
+    LEARNING,
     MOST_POINTS,
     PHASES,
     Axis,
@@ -19,6 +20,7 @@ from services.trainer.dashboard.curves_data import (
     as_csv,
     environment_charts,
     group_sizes,
+    is_shown,
     phase_points,
     points,
     task_type_charts,
@@ -152,6 +154,14 @@ def test_there_is_a_chart_for_each_kind_of_task_and_for_environments_where_there
     assert environment_charts([rows]) == []
     two: list[Row] = [{"environments": {"maze": {}, "beach": {}}}]
     assert [chart.title for chart in environment_charts([rows, two])] == ["beach", "maze"]
+
+
+def test_length_over_the_optimum_is_left_out_where_no_run_knows_it() -> None:
+    chart = next(chart for chart in LEARNING if chart.key == "length_over_optimum")
+    unknown, known = MetricsTable([{"version": 1}]), MetricsTable([{"version": 1, "length_over_optimum": 1.5}])
+    assert not is_shown(chart, [unknown])
+    assert is_shown(chart, [unknown, known])
+    assert is_shown(LEARNING[0], [])
 
 
 def test_the_histogram_is_of_the_latest_step() -> None:

@@ -33,7 +33,7 @@ class ChartCard:
 
     def __init__(self, key: str, title: str, note: str, csv: Callable[[], str], look: str = "") -> None:
         """Empty at first. ``key`` names its downloads, ``csv`` gives the table; ``look`` is small or wide."""
-        with ui.element("figure").classes(f"card chart-card {look}").props(f'data-chart="{key}"'):
+        with ui.element("figure").classes(f"card chart-card {look}").props(f'data-chart="{key}"') as self._card:
             with ui.element("figcaption"):
                 with ui.element("div"):
                     written("h3", title)
@@ -54,6 +54,10 @@ class ChartCard:
             held.clear()
             held.update(options)
             self._chart.update()
+
+    def set_visible(self, visible: bool) -> None:
+        """Keep the card on the page, or leave it out."""
+        self._card.set_visibility(visible)
 
     def note(self, text: str) -> None:
         """Change the line below the title."""

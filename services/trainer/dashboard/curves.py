@@ -24,6 +24,7 @@ from services.trainer.dashboard.curves_data import (
     as_csv,
     environment_charts,
     group_sizes,
+    is_shown,
     phase_points,
     points,
     task_type_charts,
@@ -181,7 +182,8 @@ class _Charts:
             placed = [*self._fixed, *self._by_kind]
             # In a thread: for runs of a thousand steps this takes long enough to keep others waiting.
             drawn = await asyncio.to_thread(lambda: [self._curve(chart) for chart, _ in placed])
-            for (_, card), options in zip(placed, drawn, strict=True):
+            for (chart, card), options in zip(placed, drawn, strict=True):
+                card.set_visible(is_shown(chart, self._chosen.tables.values()))
                 card.show(options)
             self._draw_sizes_and_phases()
 

@@ -1,7 +1,7 @@
 """The curves of runs as numbers: which there are, and what each shows. Nothing here draws."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -49,6 +49,8 @@ class Chart:
     """Shares from 0 to 1, shown as percentages."""
     whole: bool = False
     """Always all from 0% to 100%, so that charts can be compared."""
+    rare: bool = False
+    """Left out where none of the runs has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ LEARNING = (
     single("success_rate", "Success", "share of episodes won", whole=True),
     single("mean_score", "Score", "the environment's own grade"),
     single("mean_episode_length", "Length", "steps; dotted: the expert's"),
-    single("length_over_optimum", "Length ÷ optimum", "of episodes won; needs option expert"),
+    replace(single("length_over_optimum", "Length ÷ optimum", "of episodes won"), rare=True),
     single("mean_reward", "Reward", "of an episode, shaped"),
 )
 UPDATE = (
@@ -145,6 +147,13 @@ def points(
     x, y = x_values(table, axis)[known], smoothed(y[known], smoothing)
     kept = largest_triangles(x, y, most)
     return Points(run, line, _pairs(x[kept], y[kept]))
+
+
+def is_shown(chart: Chart, tables: Iterable[MetricsTable]) -> bool:
+    """Whether the page has the chart."""
+    return not chart.rare or any(
+        np.isfinite(table.column(line.metric)).any() for table in tables for line in chart.lines
+    )
 
 
 def phase_points(table: MetricsTable, axis: Axis, most: int = MOST_POINTS) -> dict[str, list[tuple[float, float]]]:
