@@ -9,6 +9,6 @@ from hypothesis import settings
 # requests to a server on this machine. One context does for all of them.
 ssl.create_default_context = functools.cache(ssl.create_default_context)
 
-# New examples in each run (the same ones in CI), half as many as by default; `--hypothesis-profile=default` tries all of them.
+# New examples in each run (the same ones in CI), half as many as by default: `--hypothesis-profile=default` has all.
 settings.register_profile("quick", max_examples=50, deadline=None)  # a busy machine is no fault of the code
 settings.load_profile("quick")
