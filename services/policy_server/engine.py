@@ -87,7 +87,7 @@ class EngineHost:
                     self.phase = Phase.READY
                     await self._watch(running)
         except TimeoutError:
-            self.fail(f"the engine did not start within {self.settings.startup_timeout:.0f} s (startup_timeout)")
+            self.fail(f"the engine did not start within {self.settings.startup_timeout:g} s (startup_timeout)")
         except Exception as error:
             self.fail(str(error) or type(error).__name__)
 

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from services.policy_server.parity import MAX_LIMIT, differences, random_prompts, sample
 from shared.schemas.policy import SamplingSettings
@@ -75,6 +76,26 @@ def test_a_server_told_to_stop_while_it_starts_ends_with_its_children(tmp_path: 
         family = server.family()
         assert server.stop() == 0
         wait_until_gone(family)
+
+
+@pytest.mark.slow
+def test_the_deadline_is_for_the_start_alone(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "model")
+    deadline_s = 90.0
+    started = time.monotonic()
+    with start_policy_server(model, "--startup-timeout", str(deadline_s)) as server:
+        time.sleep(max(0.0, started + deadline_s + 3 - time.monotonic()))
+        assert server.process.poll() is None, server.log.read_text()[-2000:]
+        assert len(asyncio.run(sample(server.url, [[5]], SamplingSettings(max_tokens=1)))) == 1
+        assert server.stop() == 0
+
+
+def test_a_server_that_does_not_get_ready_in_time_names_the_setting(tmp_path: Path) -> None:
+    model = write_tiny_model(tmp_path / "model")
+    with start_policy_server(model, "--startup-timeout", "0.5", wait=False) as server:
+        assert server.process.wait(120) == 1
+        assert "the engine did not start within 0.5 s (startup_timeout)" in server.log.read_text()
+    wait_until_gone(server.family())
 
 
 def test_a_model_that_vllm_refuses_is_explained_in_its_own_words(tmp_path: Path) -> None:
