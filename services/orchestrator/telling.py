@@ -138,6 +138,7 @@ class EpisodeTeller:
         self._watcher: str | None = None
         self._episodes: dict[ToldEpisode, None] = {}  # in the order in which they began
         self._away = False
+        self._over = False
 
     @contextmanager
     def episode(
@@ -163,6 +164,7 @@ class EpisodeTeller:
         try:
             yield
         finally:
+            self._over = True  # a client that is connecting to Redis may swallow the cancellation
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             with suppress(*REDIS_FAULTS):  # a timeout is one of them
@@ -171,7 +173,7 @@ class EpisodeTeller:
             await self._writer.close()
 
     async def _run(self) -> None:
-        while True:
+        while not self._over:
             try:
                 await self._look()
                 await self._tell_until_next_look()
@@ -202,10 +204,10 @@ class EpisodeTeller:
 
     async def _tell_until_next_look(self) -> None:
         look_at = time.monotonic() + _LOOK_EVERY_S
-        while self._watcher is not None and time.monotonic() < look_at:
-            await self._tell()
+        while not self._over and time.monotonic() < look_at:
+            if self._watcher is not None:
+                await self._tell()
             await asyncio.sleep(_TELL_EVERY_S)
-        await asyncio.sleep(max(0.0, look_at - time.monotonic()))
 
     async def _tell(self) -> None:
         """Everything untold, a batch at a time, so that the episodes themselves never wait long."""

@@ -11,7 +11,8 @@ from pathlib import Path
 import httpx
 
 from gagpo import redis_server
-from shared.buffer import GroupReader, JobKeys, TurnReader, connect
+from services.orchestrator.telling import EpisodeTeller
+from shared.buffer import GroupReader, JobKeys, TurnReader, TurnWriter, connect
 from shared.live_episodes import LiveEpisode, LiveEpisodes
 from shared.schemas.turns import EpisodeBegan, TurnPlayed
 from shared.trajectory import Episode, Group
@@ -51,6 +52,15 @@ async def test_nothing_is_told_while_nobody_watches(stack: Stack) -> None:
     client = connect(stack.redis_url)
     assert not client.exists(JobKeys(stack.job).turns, JobKeys(stack.job).watched)
     client.close()
+
+
+async def test_a_job_that_ends_at_any_moment_is_not_held_up(redis_url: str) -> None:
+    """Also while the connection to Redis is being made, where a cancellation may be lost."""
+    for turns_of_the_loop in range(20):
+        async with asyncio.timeout(10):
+            async with EpisodeTeller(TurnWriter(redis_url, "short")).running():
+                for _ in range(turns_of_the_loop):
+                    await asyncio.sleep(0)
 
 
 async def test_whoever_comes_late_is_told_the_turns_before_whatever_others_have_seen(tmp_path: Path) -> None:
