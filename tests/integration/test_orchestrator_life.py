@@ -15,10 +15,9 @@ def test_a_trainer_that_goes_back_gets_groups_of_the_older_version_again(stack: 
     stack.channel.set_policy_version(1)  # the servers still claim 0, so groups of step 1 wait
     with start_orchestrator(stack) as (_, url):
         assert len(read_groups(stack, 0)) == 3
-        assert httpx.get(url + "/v1/status").json()["phase"] == "rolling"
+        _wait_for_phase(url, "rolling")
         stack.publish(0)
-        time.sleep(1)
-        assert httpx.get(url + "/v1/status").json()["phase"] == "waiting"
+        _wait_for_phase(url, "waiting")
         stack.publish(1)
         groups = read_groups(stack, 1)
         assert len(groups) == 3
@@ -38,6 +37,13 @@ def test_a_resumed_job_is_not_taken_for_the_one_that_ended(stack: Stack) -> None
         assert len(read_groups(stack, 0)) == 3
         stack.channel.set_state(JobState.FAILED)
         assert process.wait(15) == 0
+
+
+def _wait_for_phase(url: str, phase: str) -> None:
+    deadline = time.monotonic() + 20
+    while (found := httpx.get(url + "/v1/status").json()["phase"]) != phase:
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
 
 
 def _answers(url: str) -> bool:

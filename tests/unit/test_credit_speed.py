@@ -21,10 +21,10 @@ def batch_of(groups: int, steps: int) -> list[CreditGroup]:
     return [CreditGroup(str(number), [episode() for _ in range(8)]) for number in range(groups)]
 
 
-def cpu_seconds(algorithm: Algorithm, batch: list[CreditGroup]) -> float:
+def cpu_seconds(algorithm: Algorithm, batch: list[CreditGroup], rounds: int = 10) -> float:
     """The best of several rounds: CPU time, because other programs are no fault of the code."""
     found = []
-    for _ in range(10):
+    for _ in range(rounds):
         start = time.process_time()
         algorithm.credit(batch)
         found.append(time.process_time() - start)
@@ -45,7 +45,7 @@ def cpu_seconds(algorithm: Algorithm, batch: list[CreditGroup]) -> float:
 )
 def test_credit_of_a_training_step_is_quick_and_linear_in_steps(settings: AnyAlgorithm) -> None:
     algorithm = algorithm_of(settings, 0.5)
-    small = cpu_seconds(algorithm, batch_of(16, 50))
+    small = cpu_seconds(algorithm, batch_of(16, 50), rounds=50)  # so many that one is undisturbed
     assert small < 0.010
     assert cpu_seconds(algorithm, batch_of(64, 50)) < 8 * small, "four times the groups"
     assert cpu_seconds(algorithm, batch_of(16, 200)) < 8 * small, "four times the steps"
