@@ -1,7 +1,8 @@
 """What a job says while it runs: its events, its episodes turn by turn, and its log."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 from typing import Annotated
 
 import orjson
@@ -88,41 +89,52 @@ async def logs(
 
 async def _events(service: TrainerService, job: str, position: str) -> AsyncIterator[bytes]:
     reader = AsyncEventReader(service.settings.redis_url, job)
+
+    async def read(block_s: float) -> list[bytes]:
+        nonlocal position
+        batch = await reader.read(position, block_s)
+        position = batch[-1].id if batch else position
+        return [sse(event.id, event.kind, orjson.dumps(event.payload).decode()) for event in batch]
+
     try:
-        with service.metrics.streams.track_inprogress():
-            while True:
-                state = await service.store.state(job)
-                over = state is None or state.over
-                batch = await reader.read(position, 0.0 if over else service.settings.heartbeat_s)
-                for event in batch:
-                    yield sse(event.id, event.kind, orjson.dumps(event.payload).decode())
-                    position = event.id
-                if batch:
-                    continue
-                if over:
-                    return
-                yield HEARTBEAT
+        async with aclosing(_until_over(service, job, read)) as messages:
+            async for message in messages:
+                yield message
     finally:
         await reader.close()
 
 
 async def _turns(service: TrainerService, job: str) -> AsyncIterator[bytes]:
     reader = TurnReader(service.settings.redis_url, job)
+
+    async def read(block_s: float) -> list[bytes]:
+        batch = await reader.read(block_s)
+        return [sse(one.id, one.record.kind, one.record.model_dump_json()) for one in batch]
+
     try:
-        with service.metrics.streams.track_inprogress():
-            while True:
-                state = await service.store.state(job)
-                over = state is None or state.over
-                batch = await reader.read(0.0 if over else service.settings.heartbeat_s)
-                for one in batch:
-                    yield sse(one.id, one.record.kind, one.record.model_dump_json())
-                if batch:
-                    continue
-                if over:
-                    return
-                yield HEARTBEAT
+        async with aclosing(_until_over(service, job, read)) as messages:
+            async for message in messages:
+                yield message
     finally:
         await reader.close()
+
+
+async def _until_over(
+    service: TrainerService, job: str, read: Callable[[float], Awaitable[list[bytes]]]
+) -> AsyncGenerator[bytes, None]:
+    """What ``read`` finds, waiting so many seconds, until the job is over and nothing is left; heartbeats between."""
+    with service.metrics.streams.track_inprogress():
+        while True:
+            state = await service.store.state(job)
+            over = state is None or state.over
+            found = await read(0.0 if over else service.settings.heartbeat_s)
+            for message in found:
+                yield message
+            if found:
+                continue
+            if over:
+                return
+            yield HEARTBEAT
 
 
 async def _lines(service: TrainerService, job: Job, position: int) -> AsyncIterator[bytes]:
