@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.schemas.job import JobState
+from tests.job_service import JobSystem, start_job_system
 from tests.orchestrator_stack import WORDS, Stack, make_stack, start_servers
 from tests.policy_processes import write_tiny_model
 from tests.processes import start_redis
@@ -46,6 +47,13 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trainer")
     write_tiny_model(folder / "model")
     return folder
+
+
+@pytest.fixture(scope="module")
+def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSystem]:
+    """Redis, an env server and weights to push to: what a trainer service needs around it."""
+    with start_job_system(tmp_path_factory.mktemp("jobs")) as running:
+        yield running
 
 
 @pytest.fixture

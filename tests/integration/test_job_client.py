@@ -21,19 +21,13 @@ from gagpo.ports import free_port
 from shared.schemas.job import JobEvent, JobState
 from shared.telemetry import readable
 from tests.cutting_proxy import cutting_proxy
-from tests.job_service import JobSystem, TrainerUnderTest, start_job_system
+from tests.job_service import JobSystem, TrainerUnderTest
 from tests.processes import REPOSITORY
 
 JOB = "maze"
 STEPS = 3
 IMPATIENT = Patience(give_up_s=0.5, wait_first_s=0.05, wait_most_s=0.1)
 HASTY = Patience(wait_first_s=0.05, wait_most_s=0.1)
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSystem]:
-    with start_job_system(tmp_path_factory.mktemp("jobs")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -19,18 +19,12 @@ from shared.schemas.job import JobState
 from shared.schemas.turns import EpisodeBegan, EpisodeEnded, LiveRecord, TurnPlayed
 from shared.trajectory import EpisodeEnd
 from tests.cutting_proxy import cutting_proxy
-from tests.job_service import JobSystem, TrainerUnderTest, start_job_system
+from tests.job_service import JobSystem, TrainerUnderTest
 from tests.processes import REPOSITORY
 
 JOB = "thursday"
 DEADLINE_S = 60.0
 HASTY = Patience(wait_first_s=0.05, wait_most_s=0.1)
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSystem]:
-    with start_job_system(tmp_path_factory.mktemp("jobs")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -13,19 +12,13 @@ import pytest
 from services.trainer.checkpoints import read_state
 from shared.buffer import EventReader
 from shared.schemas.job import JobState
-from tests.job_service import JobSystem, start_job_system
+from tests.job_service import JobSystem
 from tests.training import metrics_of
 
 pytestmark = pytest.mark.slow
 
 STOP_S = 10.0
 """The longest that a stop may take."""
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSystem]:
-    with start_job_system(tmp_path_factory.mktemp("jobs")) as running:
-        yield running
 
 
 def test_a_cancelled_job_stops_at_once_and_goes_on_when_resumed(system: JobSystem) -> None:

@@ -14,13 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from shared.schemas.credit import CellDetail, StepCredit
 from shared.schemas.job import CheckpointList, JobList, JobState
-from tests.job_service import JobSystem, TrainerUnderTest, start_job_system
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSystem]:
-    with start_job_system(tmp_path_factory.mktemp("jobs")) as running:
-        yield running
+from tests.job_service import JobSystem, TrainerUnderTest
 
 
 @pytest.fixture(scope="module")

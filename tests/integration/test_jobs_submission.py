@@ -8,14 +8,8 @@ import pytest
 
 from shared.buffer import EventReader
 from shared.schemas.job import JobState
-from tests.job_service import Document, JobSystem, TrainerUnderTest, start_job_system
+from tests.job_service import Document, JobSystem, TrainerUnderTest
 from tests.policy_processes import write_tiny_model
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSystem]:
-    with start_job_system(tmp_path_factory.mktemp("jobs")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,17 +10,11 @@ import torch
 from safetensors.torch import load_file
 
 from shared.schemas.job import JobState
-from tests.job_service import JobSystem, TrainerUnderTest, start_job_system
+from tests.job_service import JobSystem, TrainerUnderTest
 
 pytestmark = pytest.mark.slow
 
 TWO = "2"
-
-
-@pytest.fixture(scope="module")
-def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JobSystem]:
-    with start_job_system(tmp_path_factory.mktemp("jobs")) as running:
-        yield running
 
 
 def test_a_job_on_two_processes_learns_what_one_process_learns(system: JobSystem) -> None:
