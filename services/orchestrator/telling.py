@@ -138,7 +138,6 @@ class EpisodeTeller:
         self._watcher: str | None = None
         self._episodes: dict[ToldEpisode, None] = {}  # in the order in which they began
         self._away = False
-        self._over = False
 
     @contextmanager
     def episode(
@@ -164,7 +163,6 @@ class EpisodeTeller:
         try:
             yield
         finally:
-            self._over = True  # a client that is connecting to Redis may swallow the cancellation
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             with suppress(*REDIS_FAULTS):  # a timeout is one of them
@@ -173,7 +171,7 @@ class EpisodeTeller:
             await self._writer.close()
 
     async def _run(self) -> None:
-        while not self._over:
+        while True:
             try:
                 await self._look()
                 await self._tell_until_next_look()
@@ -204,7 +202,7 @@ class EpisodeTeller:
 
     async def _tell_until_next_look(self) -> None:
         look_at = time.monotonic() + _LOOK_EVERY_S
-        while not self._over and time.monotonic() < look_at:
+        while time.monotonic() < look_at:
             if self._watcher is not None:
                 await self._tell()
             await asyncio.sleep(_TELL_EVERY_S)

@@ -1,9 +1,12 @@
 """Connections to Redis that ride out its absence: every command is retried with backoff until a deadline."""
 
+import asyncio
 import math
+from collections.abc import Iterable
 
 import redis
 import redis.asyncio
+from redis.asyncio.connection import AbstractConnection
 from redis.asyncio.retry import Retry as AsyncRetry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import BusyLoadingError, ConnectionError, TimeoutError
@@ -40,7 +43,7 @@ def connect(url: str, retry_deadline_s: float = RETRY_DEADLINE_S) -> redis.Redis
 
 def connect_async(url: str, retry_deadline_s: float = RETRY_DEADLINE_S) -> redis.asyncio.Redis:
     """The same for asyncio."""
-    return redis.asyncio.Redis.from_url(
+    client = redis.asyncio.Redis.from_url(
         url,
         retry=AsyncRetry(ExponentialBackoff(cap=_BACKOFF_CAP_S, base=_BACKOFF_BASE_S), _attempts(retry_deadline_s)),
         retry_on_error=list(CONNECTION_ERRORS),
@@ -49,6 +52,24 @@ def connect_async(url: str, retry_deadline_s: float = RETRY_DEADLINE_S) -> redis
         health_check_interval=30,
         protocol=2,  # stream replies have one shape in it
     )
+    pool = client.connection_pool
+    pool.connection_class = type("Connection", (_HeedsCancellation, pool.connection_class), {})
+    return client
+
+
+class _HeedsCancellation(AbstractConnection):  # type: ignore[misc]  # redis-py gives it no type
+    """Python 3.11's ``wait_for``, in which redis-py sends, loses a cancellation that comes as the sending ends.
+
+    The task that was to end would go on for ever.
+    """
+
+    async def send_packed_command(self, command: bytes | str | Iterable[bytes], check_health: bool = True) -> None:
+        task = asyncio.current_task()
+        before = task.cancelling() if task is not None else 0
+        await super().send_packed_command(command, check_health)
+        if task is not None and task.cancelling() > before:
+            await self.disconnect(nowait=True)  # nobody will read the reply
+            raise asyncio.CancelledError
 
 
 def check_eviction_policy(client: redis.Redis) -> None:

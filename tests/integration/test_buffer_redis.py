@@ -25,6 +25,7 @@ from shared.buffer import (
     JobKeys,
     ReleasedStepError,
     check_eviction_policy,
+    connect_async,
     encode_group,
 )
 from shared.schemas.job import JobState
@@ -237,6 +238,21 @@ def test_events_are_trimmed(server: RedisServer) -> None:
     pipeline.execute()
     EventWriter(server.url, JOB).emit("metrics", {})
     assert client.xlen(JobKeys(JOB).events) <= 10_200
+
+
+async def test_a_command_is_cancelled_wherever_it_is(server: RedisServer) -> None:
+    """Connecting, sending or reading: a lost cancellation would leave a task that goes on for ever."""
+    for turns_of_the_loop in range(16):
+        client = connect_async(server.url, retry_deadline_s=0)
+        command = asyncio.create_task(client.get("nothing"))
+        for _ in range(turns_of_the_loop):
+            await asyncio.sleep(0)
+        if not command.done():
+            assert command.cancel()
+            await asyncio.wait({command}, timeout=10)
+            assert command.cancelled(), turns_of_the_loop
+        assert await client.get("nothing") is None, "the connection has nobody else's reply"
+        await client.aclose()
 
 
 async def test_the_policy_version_is_waited_for(server: RedisServer) -> None:

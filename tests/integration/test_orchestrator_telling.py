@@ -55,7 +55,7 @@ async def test_nothing_is_told_while_nobody_watches(stack: Stack) -> None:
 
 
 async def test_a_job_that_ends_at_any_moment_is_not_held_up(redis_url: str) -> None:
-    """Also while the connection to Redis is being made, where a cancellation may be lost."""
+    """Also while the connection to Redis is being made."""
     for turns_of_the_loop in range(20):
         async with asyncio.timeout(10):
             async with EpisodeTeller(TurnWriter(redis_url, "short")).running():
