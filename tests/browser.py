@@ -20,6 +20,9 @@ _FLAGS = [
     "--disable-sync",
 ]
 _SERIOUS = ("serious", "critical")
+_TRANSITIONS_ENDED = """() => Promise.allSettled(
+    document.getAnimations().filter(one => one.effect.getComputedTiming().endTime < 10_000).map(one => one.finished)
+)"""
 
 
 @dataclass
@@ -31,7 +34,11 @@ class WatchedPage:
     """Errors on the console, uncaught ones, and requests that failed or left this machine."""
 
     def axe(self, without: Container[str] = ()) -> list[str]:
-        """Serious findings of the accessibility check, as the page is now, but those of the rules ``without``."""
+        """Serious findings of the accessibility check, as the page is now, but those of the rules ``without``.
+
+        What is fading in first comes to its end: half transparent text has no contrast to be judged.
+        """
+        self.page.evaluate(_TRANSITIONS_ENDED)
         found = Axe().run(self.page).response["violations"]
         return [
             f"{one['id']}: {one['nodes'][0]['html'][:200]} ({len(one['nodes'])} times)"
