@@ -1,5 +1,6 @@
 """A progress bar for each training step, from the job's events in Redis."""
 
+import sys
 from collections.abc import Iterator
 from typing import NoReturn, Protocol
 
@@ -41,7 +42,10 @@ class Silence:
 
 
 class StepBars:
-    """One bar a training step: it fills with the step's groups, and shows its metrics once the step is done."""
+    """One bar a training step: it fills with the step's groups, and shows its metrics once the step is done.
+
+    Where standard error is no terminal, a log's file say, there is no bar, and a line for each step that is done.
+    """
 
     def __init__(self, steps: int, groups_per_step: int, done: int) -> None:
         """``steps`` in all, each with so many groups; ``done`` of them are behind us already."""
@@ -50,6 +54,7 @@ class StepBars:
         self._made: dict[int, int] = {}
         self._step = done
         self._bar: tqdm[NoReturn] | None = None
+        self._on_terminal = sys.stderr.isatty()
 
     def show(self, event: Event) -> None:
         """Bring the bars up to date with one event."""
@@ -62,10 +67,10 @@ class StepBars:
 
     def refresh(self) -> None:
         """Redraw the bar of the step in progress, if there is one left."""
-        if self._step >= self._steps:
+        if self._step >= self._steps or not self._on_terminal:
             return
         if self._bar is None:
-            self._bar = tqdm(total=self._groups, desc=f"step {self._step + 1:>3}/{self._steps}", bar_format=_BAR)
+            self._bar = tqdm(total=self._groups, desc=self._place(), bar_format=_BAR)
         self._bar.n = min(self._groups, self._made.get(self._step, 0))
         self._bar.refresh()
 
@@ -78,11 +83,16 @@ class StepBars:
     def _finish(self, metrics: StepMetrics) -> None:
         self._step = metrics.step
         self.refresh()
-        if self._bar is not None:
+        if self._bar is None:
+            print(f"{self._place()}  {metrics.shown()}", file=sys.stderr, flush=True)
+        else:
             self._bar.n = self._groups
             self._bar.bar_format = f"{_BAR}  {metrics.shown()}"
         self.close()
         self._step = metrics.step + 1
+
+    def _place(self) -> str:
+        return f"step {self._step + 1:>3}/{self._steps}"
 
 
 def follow(reader: EventReader, after_id: str = FROM_START) -> Iterator[Event | None]:

@@ -36,6 +36,9 @@ _FAULTS = (
 )
 """What the user can do something about: told without a traceback."""
 
+_BETWEEN_LINES_S = 30.0
+"""How often the bar is drawn where standard error is no terminal, and every drawing stays."""
+
 
 def main() -> int:
     """Parse the command line, evaluate, write the report and a summary. 0 when it is written, 1 when it can't be."""
@@ -119,7 +122,14 @@ class _Bar:
         self._won: dict[str, list[bool]] = {one.settings.name: [] for one in spec.environments}
         for result in finished:
             self._won[result.environment].append(result.won)
-        self._bar = tqdm(total=spec.episodes, initial=len(finished), desc=label, unit="episode", disable=quiet)
+        self._bar = tqdm(
+            total=spec.episodes,
+            initial=len(finished),
+            desc=label,
+            unit="episode",
+            disable=quiet,
+            mininterval=0.1 if sys.stderr.isatty() else _BETWEEN_LINES_S,
+        )
 
     def __enter__(self) -> "_Bar":
         return self

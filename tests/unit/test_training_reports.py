@@ -1,11 +1,20 @@
 """What a run reports: progress lines, summary, last lines and picture, for one environment and for several."""
 
+import os
+import pty
+import subprocess
+import sys
+import termios
 from pathlib import Path
+
+import pytest
 
 from gagpo.training.outcome import outcome_lines
 from gagpo.training.plot import plot_learning_curve
+from gagpo.training.progress import StepBars
 from gagpo.training.records import EpisodeMetrics, StepMetrics, read_metrics
 from gagpo.training.summary import summarise
+from shared.buffer.events import Event
 from shared.schemas.evaluation import EnvironmentFigures, EvaluationReport, Interval
 
 
@@ -115,3 +124,43 @@ def test_the_picture_is_drawn_for_one_environment_several_and_none(tmp_path: Pat
         assert out.read_bytes().startswith(b"\x89PNG")
         sizes.append(out.stat().st_size)
     assert sizes[0] > sizes[1] > sizes[2]
+
+
+def follow_two_steps() -> None:
+    """Show a training of three steps, of which two are done and the last has begun."""
+    bars = StepBars(steps=3, groups_per_step=4, done=0)
+    for number in (0, 1):
+        for _ in range(4):
+            bars.show(Event(id="1-0", kind="group", time=0.0, payload={"step": number}))
+        bars.show(
+            Event(id="2-0", kind="step", time=0.0, payload=step(number, alfworld=episodes(0.25, 1.0)).model_dump())
+        )
+        bars.refresh()
+    bars.close()
+
+
+def test_in_a_log_a_training_is_a_line_for_each_step_that_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    follow_two_steps()
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.startswith("step   1/3  success  25%")
+    assert second.startswith("step   2/3  success  25%")
+
+
+def test_on_a_terminal_a_bar_fills_with_the_groups_of_its_step() -> None:
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 160))
+    code = "from tests.unit.test_training_reports import follow_two_steps; follow_two_steps()"
+    shown = subprocess.Popen([sys.executable, "-c", code], stderr=theirs, cwd=Path(__file__).parents[2])
+    os.close(theirs)
+    assert shown.wait(timeout=120) == 0
+    drawn = os.read(ours, 65536).decode()
+    os.close(ours)
+    for part in (
+        "step   1/3   0%",
+        "step   1/3  25%",
+        "step   1/3  75%",
+        "step   2/3 100%",
+        "success  25%",
+        "step   3/3   0%",
+    ):
+        assert part in drawn
