@@ -37,7 +37,7 @@ def workers_of(service: ServiceProcess) -> list[int]:
 
 def wait_until_in_hand(service: ServiceProcess, items: int) -> None:
     """Wait until the server works on so many steps."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while f"gagpo_env_pending_items {items}.0" not in httpx.get(f"{service.url}/metrics", timeout=20.0).text:
         assert time.monotonic() < deadline, f"{items} steps were never in hand at once"
         time.sleep(0.02)
@@ -104,7 +104,7 @@ def test_killing_every_worker_changes_no_answer() -> None:
                 disturbed = step(server.url, disturbed_id, index, action).json()
                 expected = step(undisturbed.url, session_id, index, action).json()
                 assert disturbed == {**expected, "session_id": disturbed_id}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while len(workers_of(server)) != 2:
             assert time.monotonic() < deadline, "a killed worker is replaced"
             time.sleep(0.05)
@@ -119,7 +119,7 @@ def test_workers_leave_with_a_killed_server_even_from_a_step_that_hangs() -> Non
         time.sleep(0.3)
         server.kill()
         assert isinstance(hanging.exception(), httpx.TransportError)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in workers):
         assert time.monotonic() < deadline, "a worker outlived its server"
         time.sleep(0.1)

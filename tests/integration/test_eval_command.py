@@ -75,7 +75,7 @@ def test_an_evaluation_that_was_killed_goes_on_and_ends_as_if_it_had_not_been(en
         assert process.poll() is None and time.monotonic() < deadline, (tmp_path / "log").read_text()
         time.sleep(0.01)
     process.kill()
-    process.wait(10)
+    process.wait(60)
     _wait_until_gone(out)
     before = file.read_bytes()
     assert before.count(b"\n") < 40
@@ -136,7 +136,7 @@ def test_an_endpoint_that_refuses_the_key_says_so_at_once(
 
 def _wait_until_gone(out: Path) -> None:
     """Until the killed command's own child, which still writes, has ended too."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while any(str(out) in _command_line(process) for process in Path("/proc").glob("[0-9]*")):
         assert time.monotonic() < deadline
         time.sleep(0.05)

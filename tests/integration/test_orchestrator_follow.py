@@ -32,7 +32,7 @@ def _submit(stack: Stack, store: JobStore, name: str, old: str = "", new: str = 
 
 
 def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.05)
@@ -109,7 +109,7 @@ def test_ready_means_that_redis_and_the_servers_can_be_reached(stack: Stack) -> 
         assert nowhere in answer.json()["detail"]
         assert stack.env_urls not in answer.json()["detail"]
         process.terminate()
-        process.wait(10)
+        process.wait(60)
     with start_orchestrator(stack, follow=True) as (_, url):
         _wait(lambda: bool(_status(url)))
         assert httpx.get(url + "/readyz").status_code == 200

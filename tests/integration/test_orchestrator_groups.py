@@ -29,7 +29,7 @@ def test_a_synchronous_job_from_the_first_group_to_the_end(stack: Stack) -> None
             reader.release(step + 1)
             stack.publish(step + 1)
         stack.channel.set_state(JobState.COMPLETED)
-        assert process.wait(15) == 0
+        assert process.wait(60) == 0
     assert open_sessions(stack) == before
 
 
@@ -61,7 +61,7 @@ def _check_groups(stack: Stack, groups: list[Group], step: int) -> None:
 
 def _check_reports(stack: Stack, url: str) -> None:
     """The events, the status and the metrics agree with what was made."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     kinds: list[str] = []
     while kinds.count("rollout") < 3 and time.monotonic() < deadline:
         events = EventReader(stack.redis_url, stack.job).read()
@@ -86,7 +86,7 @@ def test_the_same_seed_gives_the_same_tasks_also_after_a_crash(stack: Stack) -> 
         stack.publish(1)
         read_groups(stack, 1, 1)
         process.send_signal(signal.SIGKILL)
-        process.wait(10)
+        process.wait(60)
     with start_orchestrator(stack):
         again = read_groups(stack, 0), read_groups(stack, 1)
     assert [group.task_id for group in again[0]] == before

@@ -17,7 +17,7 @@ Replicas = list[dict[str, Any]]
 
 def _wait_for(replicas: Callable[[], Replicas], wanted: Replicas) -> None:
     """Until these fields of the replicas have these values."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         found = [{name: one[name] for name in two} for one, two in zip(replicas(), wanted, strict=True)]
         if found == wanted:

@@ -110,7 +110,7 @@ def _push(version: int) -> WeightPush:
 
 
 def _wait(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.02)
