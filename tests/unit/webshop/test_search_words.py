@@ -47,9 +47,9 @@ def test_words_longer_than_lucenes_buffer_are_cut() -> None:
 
 def test_long_texts_take_no_long_time() -> None:
     for piece in ("a", "a.", "_", "❤", "🇩", "#", "1,", "\u200d", "_\u0301", "'"):
-        begin = time.process_time()
+        begin = time.thread_time()  # what other tests have left running in this process is not counted
         tokenize(f"é{piece * 5_000}")
-        assert time.process_time() - begin < 2, piece
+        assert time.thread_time() - begin < 2, piece
 
 
 @pytest.mark.parametrize(
