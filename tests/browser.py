@@ -21,7 +21,9 @@ _FLAGS = [
 ]
 _SERIOUS = ("serious", "critical")
 _TRANSITIONS_ENDED = """() => Promise.allSettled(
-    document.getAnimations().filter(one => one.effect.getComputedTiming().endTime < 10_000).map(one => one.finished)
+    document.getAnimations()
+        .filter(one => one.playState === "running" && one.effect.getComputedTiming().endTime < 10_000)
+        .map(one => one.finished)
 )"""
 
 

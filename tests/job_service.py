@@ -117,7 +117,7 @@ class TrainerUnderTest:
         """SIGTERM; the seconds until it has ended."""
         start = time.monotonic()
         self.process.process.send_signal(signal.SIGTERM)
-        self.process.process.wait(60)
+        self.process.process.wait(20)
         return time.monotonic() - start
 
 

@@ -136,7 +136,7 @@ def start_orchestrator(stack: Stack, follow: bool = False) -> Iterator[tuple[sub
     finally:
         if process.poll() is None:
             process.kill()
-            process.wait(60)
+            process.wait(10)
 
 
 def read_groups(stack: Stack, step: int, count: int = 3) -> list[Group]:

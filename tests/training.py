@@ -248,7 +248,7 @@ class Trainer:
     def kill(self) -> None:
         """As ``kill -9``."""
         self.process.kill()
-        self.process.wait(60)
+        self.process.wait(10)
 
     def terminate(self, deadline_s: float = 10.0) -> int:
         """As an operator ends it; its exit code. Raises `subprocess.TimeoutExpired`."""

@@ -87,7 +87,7 @@ class MazeSystem:
         finally:
             if process.poll() is None:
                 process.kill()
-                process.wait(60)
+                process.wait(10)
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def start_following_orchestrator(log: Path, env_url: str, policy_url: str, redis
         yield
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(15)
 
 
 @contextmanager

@@ -95,7 +95,7 @@ def test_interrupting_a_watch_leaves_the_job_running_and_says_so(running: str, s
         assert process.stdout.readline() == "queued\n"
         assert process.stdout.readline() == "running\n"
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        assert process.wait(20) == 130
         assert process.stderr.read() == "The job goes on. Look again with: gagpo job watch maze\n"
     assert client.get(running).state is JobState.RUNNING
 

@@ -91,7 +91,7 @@ def test_services_end_when_their_parent_is_killed(tmp_path: Path) -> None:
     assert process.stdout is not None
     child = int(process.stdout.readline())
     process.send_signal(signal.SIGKILL)
-    process.wait(60)
+    process.wait(10)
     _wait("the child gone", lambda: not _alive(child))
 
 

@@ -71,7 +71,7 @@ def http_server(*arguments: str, **variables: str) -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(20)
 
 
 def _listens(port: int) -> bool:

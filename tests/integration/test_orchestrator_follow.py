@@ -109,7 +109,7 @@ def test_ready_means_that_redis_and_the_servers_can_be_reached(stack: Stack) -> 
         assert nowhere in answer.json()["detail"]
         assert stack.env_urls not in answer.json()["detail"]
         process.terminate()
-        process.wait(60)
+        process.wait(10)
     with start_orchestrator(stack, follow=True) as (_, url):
         _wait(lambda: bool(_status(url)))
         assert httpx.get(url + "/readyz").status_code == 200

@@ -29,7 +29,7 @@ def test_a_synchronous_job_from_the_first_group_to_the_end(stack: Stack) -> None
             reader.release(step + 1)
             stack.publish(step + 1)
         stack.channel.set_state(JobState.COMPLETED)
-        assert process.wait(60) == 0
+        assert process.wait(15) == 0
     assert open_sessions(stack) == before
 
 
@@ -86,7 +86,7 @@ def test_the_same_seed_gives_the_same_tasks_also_after_a_crash(stack: Stack) -> 
         stack.publish(1)
         read_groups(stack, 1, 1)
         process.send_signal(signal.SIGKILL)
-        process.wait(60)
+        process.wait(10)
     with start_orchestrator(stack):
         again = read_groups(stack, 0), read_groups(stack, 1)
     assert [group.task_id for group in again[0]] == before

@@ -140,7 +140,7 @@ def test_no_group_is_lost_or_made_twice_when_one_of_two_is_killed(stack: Stack) 
         held = httpx.get(one + "/v1/status").json()["running"]
         assert held
         victim.kill()
-        victim.wait(60)
+        victim.wait(10)
         stack.control(fail=0)
         groups = reader.read_step(0, 12, 40)
         assert [group.index for group in groups] == list(range(12))
@@ -162,7 +162,7 @@ def test_what_is_given_back_at_a_stop_is_made_by_the_other_at_once(stack: Stack)
         _wait_until_rolling(one, other)
         asked = time.monotonic()
         leaver.terminate()
-        leaver.wait(60)
+        leaver.wait(15)
         assert time.monotonic() - asked < 10
         leases = connect(stack.redis_url).hvals(JobKeys(stack.job).leases)
         assert len({lease.split()[1] for lease in leases}) == 1, "only the other's leases are left"

@@ -36,7 +36,7 @@ def test_a_resumed_job_is_not_taken_for_the_one_that_ended(stack: Stack) -> None
         stack.channel.set_state(JobState.RUNNING)
         assert len(read_groups(stack, 0)) == 3
         stack.channel.set_state(JobState.FAILED)
-        assert process.wait(60) == 0
+        assert process.wait(15) == 0
 
 
 def _wait_for_phase(url: str, phase: str) -> None:
@@ -58,7 +58,7 @@ def test_a_recipe_that_does_not_fit_the_servers_ends_in_an_error_that_names_the_
         stack.recipe.read_text().replace('name = "maze"\neval', 'name = "maze"\nsplit = "tarin"\neval')
     )
     with start_orchestrator(stack) as (process, _):
-        assert process.wait(60) == 1
+        assert process.wait(20) == 1
     assert "environments.0.split = 'tarin'" in (stack.folder / "orchestrator.log").read_text()
 
 
@@ -72,7 +72,7 @@ def test_ctrl_c_ends_it_and_closes_its_sessions(stack: Stack) -> None:
             time.sleep(0.05)
         assert open_sessions(stack) > before
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) in {0, -signal.SIGINT}
+        assert process.wait(15) in {0, -signal.SIGINT}
     assert open_sessions(stack) == before
 
 

@@ -148,7 +148,7 @@ def test_a_crash_changes_no_task_and_lost_groups_are_counted_where_they_belong(b
     with start_orchestrator(both) as (process, _):
         before = [(group.environment, group.task_id) for group in read_groups(both, 0)]
         process.kill()
-        process.wait(60)
+        process.wait(10)
     both.control(fail=-1, status=422)
     with start_orchestrator(both) as (_, url), GroupReader(both.redis_url, both.job) as reader:
         assert [(group.environment, group.task_id) for group in reader.read_step(0, 3, 40)] == before

@@ -117,7 +117,7 @@ def test_a_cancelled_job_ends(redis_url: str, endpoint: WeightEndpoint, model_fo
         _wait_for_version(redis_url, job, 0)
         channel = JobChannel(redis_url, job)
         channel.set_state(JobState.CANCELLED)
-        assert trainer.wait(60) == 0
+        assert trainer.wait(20) == 0
         assert channel.state() is JobState.CANCELLED
 
 
